@@ -1,0 +1,77 @@
+"""Data: the points a network is trained on."""
+
+from typing import Any, Optional
+
+import equinox as eqx
+import numpy as np
+
+from rankfall.precision import is_traced
+
+
+class Data(eqx.Module):
+    """Inputs `x` (n x d) with targets `y` (n numbers, or n x k), a name, and optionally a test part.
+
+    Targets are real numbers for the square loss, -1 and +1 for the logistic and the exponential loss,
+    and class numbers 0, 1, ..., k-1 for the cross-entropy. Arrays are kept in float64, unless `x`
+    comes in float32.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    name: str = eqx.field(static=True)
+    test: Optional["Data"]
+
+    def __init__(self, x: Any, y: Any, name: str = "data", test: Optional["Data"] = None):
+        if not is_traced(x, y):
+            dtype = np.float32 if np.asarray(x).dtype == np.float32 else np.float64
+            x = _numbers(x, dtype, f"x of {name!r}")
+            y = _numbers(y, dtype, f"y of {name!r}")
+        self.x, self.y, self.name, self.test = x, y, name, test
+
+    def __check_init__(self) -> None:
+        if self.x.ndim != 2:
+            raise ValueError(
+                f"x of {self.name!r} must be n x d, one row a sample, but has shape {self.x.shape}. "
+                "For one feature pass x[:, None]; for images flatten them: x.reshape(len(x), -1)."
+            )
+        if self.x.size == 0:
+            raise ValueError(f"x of {self.name!r} is empty: its shape is {self.x.shape}.")
+        if self.y.ndim not in (1, 2) or len(self.y) != len(self.x):
+            raise ValueError(
+                f"y of {self.name!r} must have one target for each of the {len(self.x)} rows of x, "
+                f"but has shape {self.y.shape}."
+            )
+        if self.test is not None and self.test.dim != self.dim:
+            raise ValueError(
+                f"the test part of {self.name!r} has {self.test.dim} features, the training part {self.dim}."
+            )
+
+    @property
+    def n(self) -> int:
+        """The number of samples."""
+        return int(self.x.shape[0])
+
+    @property
+    def dim(self) -> int:
+        """The number of features d."""
+        return int(self.x.shape[1])
+
+    def __repr__(self) -> str:
+        test = f", {self.test.n} test samples" if self.test is not None else ""
+        return f"Data({self.name!r}: {self.n} samples of {self.dim} features{test})"
+
+
+def _numbers(values: Any, dtype: type, what: str) -> np.ndarray:
+    """`values` as finite numbers of `dtype`, or a sentence that says which entry is not one."""
+    try:
+        numbers = np.array(values, dtype=dtype)
+    except (TypeError, ValueError):
+        raise ValueError(f"{what} must be numbers, but holds {np.asarray(values).dtype} entries.") from None
+    if not np.isfinite(numbers).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(numbers))[0])
+        count = int((~np.isfinite(numbers)).sum())
+        raise ValueError(
+            f"{what} has {count} entries that are NaN or infinite, the first at {list(where)}: "
+            "remove or impute them first."
+        )
+    return numbers

@@ -1,0 +1,51 @@
+"""When a run records: every so often, evenly, or evenly on a logarithmic axis."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+Schedule = Callable[[float], np.ndarray]
+
+
+def every(gap: float) -> Schedule:
+    """A record every `gap` steps (or units of time)."""
+    if not gap > 0:
+        raise ValueError(f"the gap between two records must be positive, not {gap}.")
+    return lambda end: np.arange(0.0, end, gap)
+
+
+def linear(count: int) -> Schedule:
+    """`count` records, evenly spread."""
+    _check(count)
+    return lambda end: np.linspace(0.0, end, count)
+
+
+def logarithmic(count: int, first: float | None = None) -> Schedule:
+    """`count` records, evenly spread in log time from `first` (step 1, or a millionth of the end time) on."""
+    _check(count)
+
+    def points(end: float) -> np.ndarray:
+        begin = first if first is not None else (1.0 if end > 1 and float(end).is_integer() else end * 1e-6)
+        return np.concatenate([[0.0], np.geomspace(min(begin, end), end, count - 1)])
+
+    return points
+
+
+def _check(count: int) -> None:
+    if count < 2:
+        raise ValueError(f"a schedule needs two records at least, not {count}.")
+
+
+def record_times(
+    record: Schedule | Sequence[float] | np.ndarray, end: float, begin: float = 0.0
+) -> np.ndarray:
+    """The times of the records in [begin, end], begin and end among them."""
+    times = np.asarray(record(end) if callable(record) else record, dtype=float)
+    if times.ndim != 1 or not np.isfinite(times).all() or (times < 0).any() or (times > end).any():
+        raise ValueError(f"records must be times between 0 and {end:g}.")
+    return np.unique(np.concatenate([[begin], times[times > begin], [end]]))
+
+
+def record_steps(record: Schedule | Sequence[float] | np.ndarray, steps: int, begin: int = 0) -> np.ndarray:
+    """The same in whole steps."""
+    return np.unique(np.round(record_times(record, steps, begin)).astype(int))

@@ -1,0 +1,125 @@
+"""How well a network fits its data: loss, accuracy, outputs and margins."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from rankfall.data import Data
+from rankfall.loss import Loss, named
+from rankfall.measure.core import measured
+from rankfall.network import Network, moving
+
+
+@measured("loss")
+def loss(network: Network, data: Data, loss: Loss | str) -> Any:
+    """The loss on the data."""
+    return named(loss)(network(data.x), data.y)
+
+
+@measured("log loss")
+def log_loss(network: Network, data: Data, loss: Loss | str) -> Any:
+    """The natural logarithm of the loss on the data; it does not underflow."""
+    return named(loss).log(network(data.x), data.y)
+
+
+@measured("test loss")
+def test_loss(network: Network, data: Data, loss: Loss | str) -> Any:
+    """The loss on the test part."""
+    return named(loss)(network(data.test.x), data.test.y)
+
+
+@measured("gradient norm")
+def gradient_norm(network: Network, data: Data, loss: Loss | str) -> Any:
+    """The Euclidean norm of the gradient of the loss in the trained parameters."""
+    trained, fixed = eqx.partition(network, moving(network))
+    gradient = jax.grad(lambda part: named(loss)(eqx.combine(part, fixed)(data.x), data.y))(trained)
+    return _norm(gradient)
+
+
+@measured("training accuracy")
+def accuracy(network: Network, data: Data) -> Any:
+    """The fraction of samples with a positive margin."""
+    return (margins.function(network, data) > 0).mean()
+
+
+@measured("test accuracy")
+def test_accuracy(network: Network, data: Data) -> Any:
+    """The fraction of test samples with a positive margin."""
+    return (margins.function(network, data.test) > 0).mean()
+
+
+@measured("output $f(x)$", dims=("sample", "output"))
+def outputs(network: Network, data: Data) -> Any:
+    """The outputs on the data, one row a sample."""
+    f = network(data.x)
+    return f[:, None] if f.ndim == 1 else f
+
+
+@measured("margin", dims=("sample",))
+def margins(network: Network, data: Data) -> Any:
+    """$y_i f(x_i)$ for one output; the right output minus the largest other one for several."""
+    f = network(data.x)
+    if f.ndim == 1:
+        return data.y * f
+    right = jnp.arange(f.shape[-1]) == data.y[:, None].astype(int)
+    return jnp.where(right, f, 0.0).sum(axis=-1) - jnp.where(right, -jnp.inf, f).max(axis=-1)
+
+
+@measured("normalised margin")
+def normalised_margin(network: Network, data: Data) -> Any:
+    """$\\min_i y_i f(x_i) / \\|\\theta\\|^k$ with the order of homogeneity k (Lyu and Li 2020)."""
+    return margins.function(network, data).min() / parameter_norm(network) ** _order(network)
+
+
+@measured("smoothed margin")
+def smoothed_margin(network: Network, data: Data, loss: Loss | str) -> Any:
+    """$\\ell^{-1}(\\mathcal{L}) / \\|\\theta\\|^k$ with the sum $\\mathcal{L}$ of the losses (Lyu and Li 2020): flow never lowers it.
+
+    It is for losses of an exponential tail, and positive once the data are separated.
+    """
+    kind = named(loss)
+    if kind.targets == "numbers":
+        raise ValueError(
+            "the smoothed margin is for the exponential and the logistic loss and the cross-entropy."
+        )
+    log_total = kind.sum.log(network(data.x), data.y)
+    inverse = -log_total if kind.name == "exponential" else -_log_expm1_exp(log_total)
+    return inverse / parameter_norm(network) ** _order(network)
+
+
+@measured("norm $||W_l||_F$", dims=("layer",))
+def norms(network: Network) -> Any:
+    """The Frobenius norm of each layer's weights."""
+    return jnp.stack([_norm(w) for w in network.weights])
+
+
+def parameter_norm(network: Network) -> Any:
+    """The Euclidean norm $\\|\\theta\\|$ of everything trained, biases included."""
+    return _norm(eqx.filter(network, moving(network)))
+
+
+def _norm(tree: Any) -> Any:
+    """The Euclidean norm of all leaves, scaled so that entries like 1e-200 do not vanish when squared."""
+    leaves = jax.tree.leaves(tree)
+    largest = jnp.stack([jnp.abs(leaf).max() for leaf in leaves]).max()
+    unit = jnp.where(largest > 0, largest, 1.0)
+    return unit * jnp.sqrt(sum(((leaf / unit) ** 2).sum() for leaf in leaves))
+
+
+def _order(network: Network) -> int:
+    if not network.homogeneity:
+        raise ValueError(
+            "this network is not homogeneous in its trained parameters, so it has no normalised margin: "
+            "only the first trained layer may have a bias, and some layer must be trained."
+        )
+    return network.homogeneity
+
+
+def _log_expm1_exp(s: Any) -> Any:
+    """log(exp(exp(s)) - 1), whose limit for s to minus infinity is s + exp(s)/2."""
+    low = s < -15.0
+    return jnp.where(
+        low, s + jnp.exp(jnp.minimum(s, 0.0)) / 2, jnp.log(jnp.expm1(jnp.exp(jnp.where(low, 0.0, s))))
+    )

@@ -1,0 +1,60 @@
+"""How close a network is to a linear map, and to its linear twin."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from rankfall.data import Data
+from rankfall.measure.core import measured
+from rankfall.network import Network
+
+
+@measured("fraction of the output explained by a linear map")
+def linearity(network: Network, data: Data) -> Any:
+    """$1 - \\min_B \\sum_i |f(x_i) - B x_i|^2 / \\sum_i |f(x_i)|^2$ on the data.
+
+    With biases the map is affine, and the output is taken about its mean. With no more samples than
+    features every output is linear on the data: then ask `fresh_linearity`.
+    """
+    f = _columns(network(data.x))
+    basis = _inputs(network, data.x)
+    fit = basis @ jnp.linalg.lstsq(basis, f)[0]
+    return _explained(network, f, fit)
+
+
+@measured("fraction of the output explained by a linear map on fresh inputs")
+def fresh_linearity(network: Network, data: Data, seed: int = 0) -> Any:
+    """The same on Gaussian inputs with the second moments of the data, fitted on one half and judged on the other."""
+    rank = min(data.x.shape)
+    count = 2 * (4 * rank + 1000)
+    g = np.random.default_rng(seed).normal(size=(count, data.x.shape[0])) / np.sqrt(data.x.shape[0])
+    x = jnp.asarray(g, dtype=data.x.dtype) @ data.x
+    f, basis = _columns(network(x)), _inputs(network, x)
+    half = count // 2
+    fit = basis[half:] @ jnp.linalg.lstsq(basis[:half], f[:half])[0]
+    return _explained(network, f[half:], fit)
+
+
+def _explained(network: Network, f: Any, fit: Any) -> Any:
+    centre = f.mean(axis=0) if network.has_bias else 0.0
+    total = ((f - centre) ** 2).sum()
+    return 1 - ((f - fit) ** 2).sum() / jnp.where(total > 0, total, 1.0)
+
+
+def _columns(f: Any) -> Any:
+    return f[:, None] if f.ndim == 1 else f
+
+
+def _inputs(network: Network, x: Any) -> Any:
+    return jnp.column_stack([x, jnp.ones(len(x), x.dtype)]) if network.has_bias else x
+
+
+@measured("relative distance to the linear twin")
+def distance_to_twin(network: Network, twin: Network) -> Any:
+    """$\\|\\sqrt{c}\\,W - W^{lin}\\| / \\|W^{lin}\\|$ over all layers, $c = (1+\\alpha)/2$ (Zhang et al., Fig. 3)."""
+    root = jnp.sqrt(jnp.asarray(network.mean_slope))
+    apart = jax.tree.leaves([root * w - v for w, v in zip(network.weights, twin.weights, strict=True)])
+    size = jax.tree.leaves(twin.weights)
+    return jnp.sqrt(sum((a**2).sum() for a in apart) / sum((s**2).sum() for s in size))

@@ -1,0 +1,162 @@
+"""The singular values of the layers: stable rank, rank, effective rank, alignment.
+
+A layer with a single row or column has rank one by its shape; the ranks here are of the other layers.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from rankfall.measure.core import Warm, measured
+from rankfall.network import Network
+
+
+def matrix_layers(network: Network) -> list[int]:
+    """The numbers (from 1) of the layers with more than one row and more than one column."""
+    return [layer for layer, w in enumerate(network.weights, 1) if min(w.shape[-2:]) > 1]
+
+
+def _matrices(network: Network) -> list[Any]:
+    if not matrix_layers(network):
+        raise ValueError(
+            f"every layer of {network!r} is a single row or column: its rank is one by its shape."
+        )
+    return [network.weights[layer - 1] for layer in matrix_layers(network)]
+
+
+def sign_blocks(network: Network) -> tuple[Any, Any]:
+    """The rows of $W_1$ whose output weight is positive, and those where it is negative; other rows are zero."""
+    if network.depth != 2 or network.outputs != 1:
+        raise ValueError(f"sign blocks belong to a two-layer network with one output; this is {network!r}.")
+    first, signs = network.weights[0], network.weights[1][0][:, None]
+    return jnp.where(signs > 0, first, 0.0), jnp.where(signs < 0, first, 0.0)
+
+
+# The leading singular value, followed from record to record.
+#
+# Two vectors are kept, so that the two leading singular values may cross. They are guessed by a straight line
+# through the last two records. One sweep is a step of subspace iteration with a Rayleigh-Ritz step in closed
+# form. A residual r in the vector is an error of order r^2 in the value, so 3e-5 leaves about 1e-9.
+
+_RESIDUAL = 3e-5
+_SWEEPS = 1000
+
+
+def _scale(w: Any) -> Any:
+    """One over the largest entry of w (1 if it is zero): with it squares neither vanish nor overflow."""
+    largest = jnp.abs(w).max()
+    return 1 / jnp.where(largest > 0, largest, 1.0)
+
+
+def _start_pairs(shape: tuple[int, ...]) -> np.ndarray:
+    """Two records' worth of two vectors, to begin with."""
+    rows = np.random.default_rng(0).normal(size=(2, min(shape)))
+    return np.stack([rows, rows])
+
+
+def _orthonormal(a: Any, b: Any) -> Any:
+    tiny = jnp.finfo(a.dtype).tiny
+    a = a / jnp.sqrt(jnp.maximum(a @ a, tiny))
+    b = b / jnp.sqrt(jnp.maximum(b @ b, tiny))
+    b = b - (a @ b) * a
+    b = b - (a @ b) * a
+    return jnp.stack([a, b / jnp.sqrt(jnp.maximum(b @ b, tiny))])
+
+
+def _follow_stable_rank(w: Any, pairs: Any) -> tuple[Any, Any]:
+    """The stable rank of w, and the images of the two leading left singular vectors at the last two records."""
+    scale = _scale(w)
+
+    def sweep(carry: Any) -> Any:
+        pair = _orthonormal(*carry[0])
+        image = scale * ((scale * (pair @ w)) @ w.T)
+        small = pair @ image.T  # the 2 x 2 Rayleigh quotient: one rotation makes it diagonal
+        angle = jnp.arctan2(2 * small[0, 1], small[0, 0] - small[1, 1]) / 2
+        c, s = jnp.cos(angle), jnp.sin(angle)
+        turn = jnp.array([[c, s], [-s, c]])
+        pair, image = turn @ pair, turn @ image
+        value = pair[0] @ image[0]
+        rest = image[0] - value * pair[0]
+        return image, value, jnp.sqrt(rest @ rest), carry[3] + 1
+
+    def unfinished(carry: Any) -> Any:
+        return (carry[2] > _RESIDUAL * carry[1]) & (carry[3] < _SWEEPS)
+
+    guess = 2 * pairs[1] - pairs[0]
+    zero = jnp.zeros((), w.dtype)
+    image, value, _, _ = jax.lax.while_loop(unfinished, sweep, (guess, zero, zero + 1, 0))
+    image = _orthonormal(*image)
+    square = ((scale * w) ** 2).sum()
+    return jnp.where(value > 0, square / jnp.where(value > 0, value, 1.0), 0.0), jnp.stack([pairs[1], image])
+
+
+def _follow_all(matrices: list[Any], pairs: Any) -> tuple[Any, Any]:
+    values, pairs = zip(*map(_follow_stable_rank, matrices, pairs), strict=True)
+    return jnp.stack(values), pairs
+
+
+def _narrow(w: Any) -> Any:
+    """w or its transpose, whichever has fewer rows: the singular values are the same."""
+    return w if w.shape[0] <= w.shape[1] else w.T
+
+
+def _stable_rank(w: Any) -> Any:
+    w = _narrow(w)
+    w = _scale(w) * w
+    top = jnp.linalg.eigvalsh(w @ w.T)[-1]
+    return jnp.where(top > 0, (w**2).sum() / jnp.where(top > 0, top, 1.0), 0.0)
+
+
+_WARM = Warm(
+    start=lambda network: tuple(_start_pairs(w.shape).astype(w.dtype) for w in _matrices(network)),
+    follow=lambda network, pairs: _follow_all([_narrow(w) for w in _matrices(network)], pairs),
+)
+_WARM_BLOCKS = Warm(
+    start=lambda network: (_start_pairs(network.weights[0].shape).astype(network.dtype),) * 2,
+    follow=lambda network, pairs: _follow_all([_narrow(w) for w in sign_blocks(network)], pairs),
+)
+
+
+@measured("stable rank", dims=("matrix",), warm=_WARM)
+def stable_rank(network: Network) -> Any:
+    """$\\|W\\|_F^2 / \\|W\\|_2^2$ of each layer that is not a single row or column; 0 for a zero matrix."""
+    return jnp.stack([_stable_rank(w) for w in _matrices(network)])
+
+
+@measured("stable rank of the sign block", dims=("sign",), warm=_WARM_BLOCKS)
+def block_stable_rank(network: Network) -> Any:
+    """The stable rank of the first-layer rows with a positive and with a negative output weight."""
+    return jnp.stack([_stable_rank(block) for block in sign_blocks(network)])
+
+
+@measured("singular value", dims=("matrix", "index"))
+def singular_values(network: Network) -> Any:
+    """The singular values of each matrix, largest first; NaN beyond the smaller of its two sizes."""
+    values = [jnp.linalg.svd(w, compute_uv=False) for w in _matrices(network)]
+    longest = max(len(v) for v in values)
+    return jnp.stack([jnp.pad(v, (0, longest - len(v)), constant_values=jnp.nan) for v in values])
+
+
+@measured("rank", dims=("matrix",))
+def rank(network: Network, tol: float = 1e-6) -> Any:
+    """How many singular values exceed `tol` times the largest, for each matrix."""
+    values = singular_values.function(network)
+    return (values > tol * values[:, :1]).sum(axis=-1)
+
+
+@measured("effective rank", dims=("matrix",))
+def effective_rank(network: Network) -> Any:
+    """The exponential of the entropy of the normalised singular values (Roy and Vetterli 2007)."""
+    values = jnp.nan_to_num(singular_values.function(network))
+    p = values / values.sum(axis=-1, keepdims=True)
+    return jnp.exp(-jnp.where(p > 0, p * jnp.log(jnp.where(p > 0, p, 1.0)), 0.0).sum(axis=-1))
+
+
+@measured("alignment of neighbouring layers", dims=("hidden",))
+def alignment(network: Network) -> Any:
+    """$|\\langle v_{l+1}, u_l\\rangle|$: the leading right singular vector of a layer with the leading left one before it."""
+    frames = [jnp.linalg.svd(w, full_matrices=False) for w in network.weights]
+    pairs = zip(frames[:-1], frames[1:], strict=True)
+    return jnp.stack([jnp.abs(after[2][0] @ before[0][:, 0]) for before, after in pairs])

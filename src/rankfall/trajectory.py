@@ -1,0 +1,186 @@
+"""Trajectory: what a run leaves. The measures over time, the last network, and how it was made."""
+
+import json
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+
+from rankfall.data import Data
+from rankfall.measure import Measure, matrix_layers
+from rankfall.network import Network
+
+PACKAGES = ("rankfall", "jax", "equinox", "diffrax", "optax", "numpy")
+
+
+class Trajectory:
+    """The measures of a run as an `xarray.Dataset`, its last network, its settings and the versions used.
+
+    Every name of the dataset is at hand here: `run.stable_rank.plot()`, `run.sel(step=100)`, `run["loss"]`.
+
+    - `dataset`: the measures over `time` (flow), `s` (flow in the loss clock) or `step` (descent), with one more
+        dimension where several networks ran together.
+    - `networks`: the last networks; `network` if there is only one.
+    - `settings`: how the run was made, and what it cost.
+    - `state`: the arrays from which the run can be taken up again, None if it cannot.
+    """
+
+    def __init__(
+        self, dataset: xr.Dataset, networks: Sequence[Network], settings: Mapping[str, Any], state: Any = None
+    ):
+        self.dataset = dataset
+        self.networks = tuple(networks)
+        self.settings = dict(settings)
+        self.state = None if state is None else tuple(np.asarray(leaf) for leaf in jax.tree.leaves(state))
+
+    @property
+    def network(self) -> Network:
+        """The last network."""
+        if len(self.networks) > 1:
+            raise ValueError(f"{len(self.networks)} networks ran together: take one of `run.networks`.")
+        return self.networks[0]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "dataset":
+            raise AttributeError(name)
+        return getattr(self.dataset, name)
+
+    def __getitem__(self, name: str) -> xr.DataArray:
+        return self.dataset[name]
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *map(str, self.dataset.variables)]
+
+    def __repr__(self) -> str:
+        networks = "\n".join(f"  {network!r}" for network in self.networks[:3])
+        more = f"\n  and {len(self.networks) - 3} more" if len(self.networks) > 3 else ""
+        lines = "\n".join(f"  {key}: {value}" for key, value in self.settings.items() if key != "versions")
+        return f"Trajectory\n{networks}{more}\n{lines}\n{self.dataset!r}"
+
+    def to_netcdf(self, path: str | os.PathLike[str]) -> Path:
+        """Write everything to one netCDF file: under a temporary name first, then renamed."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            dataset = self.dataset.copy()
+            dataset.attrs["rankfall_settings"] = json.dumps(self.settings)
+            dataset.to_netcdf(draft, engine="h5netcdf", mode="w")
+            for i, network in enumerate(self.networks):
+                _pack(network).to_netcdf(draft, engine="h5netcdf", mode="a", group=f"network_{i}")
+            if self.state is not None:
+                leaves = {
+                    f"leaf_{i}": ([f"leaf_{i}_{a}" for a in range(v.ndim)], v)
+                    for i, v in enumerate(self.state)
+                }
+                xr.Dataset(leaves).to_netcdf(draft, engine="h5netcdf", mode="a", group="state")
+            os.replace(draft, path)
+        finally:
+            draft.unlink(missing_ok=True)
+        return path
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Trajectory":
+        """Read what `to_netcdf` wrote."""
+        try:
+            groups = xr.open_groups(path, engine="h5netcdf")
+        except FileNotFoundError:
+            raise ValueError(f"there is no file {os.fspath(path)!r}.") from None
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{os.fspath(path)!r} is not a netCDF file: {error}") from None
+        try:
+            root = groups["/"].load()
+            if "rankfall_settings" not in root.attrs:
+                raise ValueError(
+                    f"{os.fspath(path)!r} is a netCDF file, but not one that a rankfall run wrote."
+                )
+            settings = json.loads(root.attrs.pop("rankfall_settings"))
+            count = sum(name.startswith("/network_") for name in groups)
+            networks = [_unpack(groups[f"/network_{i}"].load()) for i in range(count)]
+            state = None
+            if "/state" in groups:
+                leaves = groups["/state"].load()
+                state = tuple(leaves[f"leaf_{i}"].values for i in range(len(leaves.data_vars)))
+        finally:
+            for group in groups.values():
+                group.close()
+        return cls(root, networks, settings, state)
+
+
+def _pack(network: Network) -> xr.Dataset:
+    arrays = {f"W{layer}": ((f"out{layer}", f"in{layer}"), w) for layer, w in enumerate(network.weights, 1)}
+    biases = {
+        f"b{layer}": ((f"out{layer}",), b) for layer, b in enumerate(network.biases, 1) if b is not None
+    }
+    attrs = {
+        "slope": float(network.slope),
+        "trained": np.asarray(network.trained, dtype=np.int8),
+        "linear_tail": network.linear_tail,
+        "origin": network.origin,
+    }
+    return xr.Dataset({**arrays, **biases}, attrs=attrs)
+
+
+def _unpack(packed: xr.Dataset) -> Network:
+    depth = sum(str(name).startswith("W") for name in packed.data_vars)
+    return Network(
+        [packed[f"W{layer}"].values for layer in range(1, depth + 1)],
+        [packed[f"b{layer}"].values if f"b{layer}" in packed else None for layer in range(1, depth + 1)],
+        slope=float(packed.attrs["slope"]),
+        trained=[bool(t) for t in np.atleast_1d(packed.attrs["trained"])],
+        linear_tail=int(packed.attrs["linear_tail"]),
+        origin=str(packed.attrs["origin"]),
+    )
+
+
+def versions() -> dict[str, str]:
+    """The versions of what a run's numbers depend on."""
+    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+
+
+def to_dataset(
+    records: Mapping[str, np.ndarray],
+    measures: Sequence[Measure],
+    axis: xr.DataArray,
+    network: Network,
+    data: Data,
+    along: tuple[str, Sequence[Any]] | None = None,
+) -> xr.Dataset:
+    """The records of a run as a dataset: names, units and coordinates, and no dimension of length one.
+
+    Each record has the axis of the run first, then (if networks ran together) that of `along`, then the dimensions
+    of its measure.
+    """
+    variables = {}
+    for measure in measures:
+        values = np.asarray(records[measure.name])
+        dims = [axis.name, *([along[0]] if along else []), *measure.dims]
+        long_name = measure.long_name
+        for dim in measure.dims:
+            position = dims.index(dim)
+            if values.shape[position] == 1:
+                values = values.squeeze(position)
+                dims.remove(dim)
+                if dim == "matrix":
+                    long_name += f" of $W_{matrix_layers(network)[0]}$"
+        variables[measure.name] = (dims, values, {"long_name": long_name, "units": measure.units})
+    used = {dim for dims, _, _ in variables.values() for dim in dims}
+    labels = {dim: values for dim, values in _labels(network, data).items() if dim in used}
+    coords = {axis.name: axis, **labels, **({along[0]: list(along[1])} if along else {})}
+    return xr.Dataset(variables, coords=coords)
+
+
+def _labels(network: Network, data: Data) -> dict[str, Any]:
+    """The coordinates of the dimensions that measures use; the others are counted from 0."""
+    return {
+        "layer": np.arange(1, network.depth + 1),
+        "matrix": matrix_layers(network),
+        "hidden": np.arange(1, network.depth),
+        "sign": ["+", "-"],
+    }
