@@ -1,12 +1,17 @@
-"""rankfall: where gradient flow takes a (leaky) ReLU network, how fast, and why it ends so simple."""
+"""rankfall: where gradient flow takes a (leaky) ReLU network, how fast, and why it ends so simple.
 
-from rankfall import data, loss, measure
-from rankfall.data import Data
-from rankfall.dynamics import FlowWarning, Until, descent, every, flow, linear, logarithmic
-from rankfall.network import Network
-from rankfall.trajectory import Trajectory
+The names are imported when they are first used, so that `rankfall --help` need not wait for JAX.
+"""
 
-__version__ = "0.1.0"
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rankfall import data, loss, measure, papers, plot, theory
+    from rankfall.data import Data
+    from rankfall.dynamics import FlowWarning, Until, descent, every, flow, linear, logarithmic
+    from rankfall.network import Network
+    from rankfall.trajectory import Trajectory
 
 __all__ = [
     "Data",
@@ -22,4 +27,27 @@ __all__ = [
     "logarithmic",
     "loss",
     "measure",
+    "papers",
+    "plot",
+    "theory",
 ]
+
+_HOMES = {
+    "Data": "data",
+    "Network": "network",
+    "Trajectory": "trajectory",
+    **dict.fromkeys(
+        ["FlowWarning", "Until", "descent", "every", "flow", "linear", "logarithmic"], "dynamics"
+    ),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'rankfall' has no attribute {name!r}")
+    module = import_module(f"rankfall.{_HOMES.get(name, name)}")
+    return getattr(module, name) if name in _HOMES else module
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -128,7 +128,7 @@ def _log_logistic(f: Any, y: Any) -> Any:
 
 
 def soft_margin(f: Any, y: Any) -> Any:
-    """$f_y - \\log\\sum_{k \\ne y} e^{f_k}$: the number whose logistic loss is the cross-entropy."""
+    r"""$f_y - \log\sum_{k \ne y} e^{f_k}$: the number whose logistic loss is the cross-entropy."""
     others = jnp.arange(f.shape[-1]) != y[..., None].astype(int)
     right = jnp.where(others, 0.0, f).sum(axis=-1)
     return right - logsumexp(jnp.where(others, f, -jnp.inf), axis=-1)

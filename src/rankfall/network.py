@@ -1,10 +1,11 @@
-"""Network: weights, biases and slope of a (leaky) ReLU network, its forward pass and its initialisations.
+r"""Network: weights, biases and slope of a (leaky) ReLU network, its forward pass and its initialisations.
 
-A network of depth L computes $h_1 = W_1 x + b_1$, $h_l = W_l \\sigma(h_{l-1}) + b_l$ and $f(x) = h_L$, with
-$\\sigma(z) = \\max(z, \\alpha z)$. At the kink the derivative is $\\sigma'(0) = \\alpha$, as in PyTorch.
+A network of depth L computes $h_1 = W_1 x + b_1$, $h_l = W_l \sigma(h_{l-1}) + b_l$ and $f(x) = h_L$, with
+$\sigma(z) = \max(z, \alpha z)$. At the kink the derivative is $\sigma'(0) = \alpha$, as in PyTorch.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import equinox as eqx
@@ -18,13 +19,13 @@ Widths = Sequence[int]
 
 
 class Network(eqx.Module):
-    """A (leaky) ReLU network of any depth and width.
+    r"""A (leaky) ReLU network of any depth and width.
 
     **Arguments:**
 
-    - `weights`: the matrices $W_1, \\dots, W_L$, each out x in.
+    - `weights`: the matrices $W_1, \dots, W_L$, each out x in.
     - `biases`: one vector a layer, `None` for a layer without; or `None` for none at all.
-    - `slope`: the leaky slope $\\alpha$ in [0, 1]: 0 is ReLU, 1 a linear network.
+    - `slope`: the leaky slope $\alpha$ in [0, 1]: 0 is ReLU, 1 a linear network.
     - `trained`: which layers move in training; one `bool` a layer, or one for all.
     - `linear_tail`: how many of the last layers are linear, i.e. have no activation between them.
         The output layer always is: 1 is an ordinary network, L a linear one.
@@ -124,9 +125,9 @@ class Network(eqx.Module):
 
     @property
     def homogeneity(self) -> int | None:
-        """The order of homogeneity of f in the trained parameters; None where f is not homogeneous.
+        r"""The order of homogeneity of f in the trained parameters; None where f is not homogeneous.
 
-        Scaling them by k scales f by $k^{\\text{order}}$. A bias counts as one more weight, so only the
+        Scaling them by k scales f by $k^{\text{order}}$. A bias counts as one more weight, so only the
         first trained layer may have one.
         """
         below = 0
@@ -145,6 +146,10 @@ class Network(eqx.Module):
         frozen = f", layer {' and '.join(fixed)} fixed" if fixed else ""
         return f"Network({shape}{kind}{bias}{tail}{frozen}; {self.origin})"
 
+    def astype(self, dtype: Any) -> "Network":
+        """The same network in float32 or float64."""
+        return jax.tree.map(lambda leaf: leaf if leaf is self.slope else leaf.astype(dtype), self)
+
     # What it computes
 
     def __call__(self, x: Any) -> Any:
@@ -156,7 +161,7 @@ class Network(eqx.Module):
         return outputs[..., 0] if self.outputs == 1 else outputs
 
     def preactivations(self, x: Any) -> tuple[Any, ...]:
-        """The vectors $h_1, \\dots, h_L$ at `x`; the last are the outputs."""
+        r"""The vectors $h_1, \dots, h_L$ at `x`; the last are the outputs."""
         if not is_traced(x):
             x = np.asarray(x, dtype=self.dtype)
         if x.shape[-1] != self.widths[0]:
@@ -172,11 +177,11 @@ class Network(eqx.Module):
         return (self(x) + self(-x)) / 2
 
     def split(self) -> tuple[np.ndarray, "Network"]:
-        """The linear and the even part of a two-layer bias-free network (Zhang et al., Theorem 1).
+        r"""The linear and the even part of a two-layer bias-free network (Zhang et al., Theorem 1).
 
-        $f(x) = \\frac{1+\\alpha}{2} W_2 W_1 x + \\frac{1-\\alpha}{2} W_2 |W_1 x|$. The first summand is returned as
-        the matrix that maps x to it. The second is a network of twice the width, because
-        $\\sigma(z) + \\sigma(-z) = (1-\\alpha)|z|$.
+        $f(x) = \frac{1+\alpha}{2} W_2 W_1 x + \frac{1-\alpha}{2} W_2 |W_1 x|$. The first summand is returned
+        as the matrix that maps x to it. The second is a network of twice the width, because
+        $\sigma(z) + \sigma(-z) = (1-\alpha)|z|$.
         """
         self._require_two_layers_without_bias("the split into a linear and an even part")
         first, second = self.weights
@@ -189,11 +194,11 @@ class Network(eqx.Module):
         return linear, even
 
     def linear_twin(self) -> "Network":
-        """The linear network that this one follows in rescaled time (Zhang et al., Theorem 5).
+        r"""The linear network that this one follows in rescaled time (Zhang et al., Theorem 5).
 
-        With $c = (1+\\alpha)/2$ (`mean_slope`) it starts from $\\sqrt{c}\\,W$, and $W(t) = c^{-1/2}\\, W^{lin}(c t)$: one step
-        of size $\\eta$ here is one step of size $c\\eta$ there. This holds on symmetric data from weights of
-        rank one (`Network.rank_one`).
+        With $c = (1+\alpha)/2$ (`mean_slope`) it starts from $\sqrt{c}\,W$, and then
+        $W(t) = c^{-1/2}\, W^{lin}(c t)$: one step of size $\eta$ here is one step of size $c\eta$ there. This
+        holds on symmetric data from weights of rank one (`Network.rank_one`).
         """
         self._require_two_layers_without_bias("the linear twin")
         root = np.sqrt(self.mean_slope)
@@ -239,7 +244,7 @@ class Network(eqx.Module):
         bias: bool = False,
         positive: int | None = None,
     ) -> "Network":
-        """First layer N(0, sigma^2), second layer +-1/sqrt(m) and fixed (Frei et al.; Sun and Tran as printed).
+        """First layer N(0, sigma^2), second layer +-1/sqrt(m), fixed (Frei et al.; Sun and Tran as printed).
 
         The first `positive` neurons (half of them, if not said) have the sign +, the others -.
         """
@@ -276,10 +281,10 @@ class Network(eqx.Module):
 
     @classmethod
     def balanced(cls, widths: Widths, slope: float, scale: float, seed: int, **rest: Any) -> "Network":
-        """Every hidden neuron's weights in and out have the same norm.
+        r"""Every hidden neuron's weights in and out have the same norm.
 
         The first layer is N(0, scale^2 / N_1). In each later layer the columns of a Gaussian matrix are
-        scaled to the norms of the rows before: with one output this is $a_j = \\pm\\|w_j\\|$ (Boursier et
+        scaled to the norms of the rows before: with one output this is $a_j = \pm\|w_j\|$ (Boursier et
         al. 2022, Phuong and Lampert 2021).
         """
         rng = _rng(seed)
@@ -295,7 +300,7 @@ class Network(eqx.Module):
     def rank_one(
         cls, widths: Widths, slope: float, scale: float, seed: int, direction: Any = None
     ) -> "Network":
-        """$W_1 = W_2^T r^T$ with a unit vector r, and $\\|W_2^+\\| = \\|W_2^-\\|$ (Zhang et al., Assumption 4).
+        r"""$W_1 = W_2^T r^T$ with a unit vector r, and $\|W_2^+\| = \|W_2^-\|$ (Zhang et al., Assumption 4).
 
         Both layers have the Frobenius norm `scale`. r is `direction` (normalised), or drawn at random.
         """
@@ -323,7 +328,7 @@ class Network(eqx.Module):
         bias: bool | Sequence[bool] = False,
         **rest: Any,
     ) -> "Network":
-        """Weights uniform in $\\pm$ scale $\\sqrt{6/(in + out)}$: the default of Keras at scale 1. Biases start at zero."""
+        r"""Weights uniform within $\sqrt{6/(in + out)}$ times `scale`, the default of Keras; biases zero."""
         rng = _rng(seed)
         weights = [
             scale * rng.uniform(-1.0, 1.0, (o, i)) * np.sqrt(6.0 / (i + o)) for i, o in _layers(widths)
@@ -332,9 +337,10 @@ class Network(eqx.Module):
 
     @classmethod
     def depth_separation(cls) -> "Network":
-        """Three layers that compute g of Zhang et al., eq. (3): odd, and not linear.
+        r"""Three layers that compute g of Zhang et al., eq. (3): odd, and not linear.
 
-        $g(x) = \\sigma(\\sigma(x_1) - \\sigma(x_2)) - \\sigma(\\sigma(-x_1) - \\sigma(-x_2))$ with ReLU; no network of two layers can.
+        $g(x) = \sigma(\sigma(x_1) - \sigma(x_2)) - \sigma(\sigma(-x_1) - \sigma(-x_2))$ with ReLU. No
+        bias-free network of two layers can.
         """
         first = [[1, 0], [0, 1], [-1, 0], [0, -1]]
         second = [[1, -1, 0, 0], [0, 0, 1, -1]]
@@ -429,7 +435,7 @@ def _layers(widths: Widths) -> list[tuple[int, int]]:
         raise ValueError(
             f"widths must be whole numbers (d, m_1, ..., outputs) of at least 1, not {tuple(widths)}."
         )
-    return list(zip(widths[:-1], widths[1:], strict=True))
+    return list(pairwise(widths))
 
 
 def _two_layers(widths: Widths, what: str, outputs: int | None = None) -> tuple[int, int]:

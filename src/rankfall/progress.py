@@ -4,9 +4,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 PATIENCE = 2.0  # seconds before anything is shown
-PAUSE = 15.0  # seconds between two lines where there is no terminal
+PAUSE = 0.5  # seconds of work between two updates: how long a person waits for Ctrl-C
+LINES = 15.0  # seconds between two lines where there is no terminal
 
 
 class Progress:
@@ -15,7 +17,7 @@ class Progress:
     def __init__(self, task: str, enabled: bool):
         self._task, self._enabled = task, enabled
         self._start = self._shown = time.monotonic()
-        self._bar = None
+        self._bar: Any = None
         self._terminal = sys.stderr.isatty()
 
     def update(self, fraction: float, note: str = "") -> None:
@@ -25,7 +27,7 @@ class Progress:
             return
         if self._terminal:
             self._draw(fraction, note)
-        elif now - self._shown >= PAUSE or self._shown == self._start:
+        elif now - self._shown >= LINES or self._shown == self._start:
             self._shown = now
             print(f"{self._task}: {100 * fraction:.0f}% {note}", file=sys.stderr, flush=True)
 
@@ -35,13 +37,10 @@ class Progress:
         from rich.progress import Progress as Bar
 
         if self._bar is None:
-            columns = (
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TimeRemainingColumn(),
-                TextColumn("{task.fields[note]}"),
+            name, remark = TextColumn("{task.description}"), TextColumn("{task.fields[note]}")
+            self._bar = Bar(
+                name, BarColumn(), TimeRemainingColumn(), remark, console=Console(stderr=True), transient=True
             )
-            self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
             self._bar.start()
             self._bar.add_task(self._task, total=1.0, note="")
         self._bar.update(self._bar.task_ids[0], completed=fraction, note=note)

@@ -3,7 +3,7 @@
 import json
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ import jax
 import numpy as np
 import xarray as xr
 
-from rankfall.data import Data
 from rankfall.measure import Measure, matrix_layers
 from rankfall.network import Network
 
@@ -24,8 +23,8 @@ class Trajectory:
 
     Every name of the dataset is at hand here: `run.stable_rank.plot()`, `run.sel(step=100)`, `run["loss"]`.
 
-    - `dataset`: the measures over `time` (flow), `s` (flow in the loss clock) or `step` (descent), with one more
-        dimension where several networks ran together.
+    - `dataset`: the measures over `time` (flow), `s` (flow in the loss clock) or `step` (descent), with one
+        more dimension where several networks ran together.
     - `networks`: the last networks; `network` if there is only one.
     - `settings`: how the run was made, and what it cost.
     - `state`: the arrays from which the run can be taken up again, None if it cannot.
@@ -51,7 +50,7 @@ class Trajectory:
             raise AttributeError(name)
         return getattr(self.dataset, name)
 
-    def __getitem__(self, name: str) -> xr.DataArray:
+    def __getitem__(self, name: Hashable) -> xr.DataArray:
         return self.dataset[name]
 
     def __dir__(self) -> list[str]:
@@ -149,18 +148,17 @@ def to_dataset(
     measures: Sequence[Measure],
     axis: xr.DataArray,
     network: Network,
-    data: Data,
     along: tuple[str, Sequence[Any]] | None = None,
 ) -> xr.Dataset:
     """The records of a run as a dataset: names, units and coordinates, and no dimension of length one.
 
-    Each record has the axis of the run first, then (if networks ran together) that of `along`, then the dimensions
-    of its measure.
+    Each record has the axis of the run first, then (if networks ran together) that of `along`, then the
+    dimensions of its measure.
     """
-    variables = {}
+    variables: dict[str, tuple[list[str], np.ndarray, dict[str, str]]] = {}
     for measure in measures:
         values = np.asarray(records[measure.name])
-        dims = [axis.name, *([along[0]] if along else []), *measure.dims]
+        dims = [str(axis.name), *([along[0]] if along else []), *measure.dims]
         long_name = measure.long_name
         for dim in measure.dims:
             position = dims.index(dim)
@@ -171,12 +169,12 @@ def to_dataset(
                     long_name += f" of $W_{matrix_layers(network)[0]}$"
         variables[measure.name] = (dims, values, {"long_name": long_name, "units": measure.units})
     used = {dim for dims, _, _ in variables.values() for dim in dims}
-    labels = {dim: values for dim, values in _labels(network, data).items() if dim in used}
-    coords = {axis.name: axis, **labels, **({along[0]: list(along[1])} if along else {})}
+    labels = {dim: values for dim, values in _labels(network).items() if dim in used}
+    coords: dict[str, Any] = {str(axis.name): axis, **labels, **({along[0]: list(along[1])} if along else {})}
     return xr.Dataset(variables, coords=coords)
 
 
-def _labels(network: Network, data: Data) -> dict[str, Any]:
+def _labels(network: Network) -> dict[str, Any]:
     """The coordinates of the dimensions that measures use; the others are counted from 0."""
     return {
         "layer": np.arange(1, network.depth + 1),

@@ -64,7 +64,7 @@ class Data(eqx.Module):
 def _numbers(values: Any, dtype: type, what: str) -> np.ndarray:
     """`values` as finite numbers of `dtype`, or a sentence that says which entry is not one."""
     try:
-        numbers = np.array(values, dtype=dtype)
+        numbers: np.ndarray = np.array(values, dtype=dtype)
     except (TypeError, ValueError):
         raise ValueError(f"{what} must be numbers, but holds {np.asarray(values).dtype} entries.") from None
     if not np.isfinite(numbers).all():

@@ -1,7 +1,7 @@
 """Gradient descent and SGD, for one network or many at once."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -14,16 +14,17 @@ import xarray as xr
 from rankfall.data import Data
 from rankfall.dynamics.problem import Problem, Reduction
 from rankfall.dynamics.recording import choose
-from rankfall.dynamics.schedule import Schedule, linear, record_steps
+from rankfall.dynamics.schedule import Record, linear, record_steps
 from rankfall.loss import Loss, named
 from rankfall.measure import Measure
 from rankfall.network import Network
 from rankfall.precision import float64, to_numpy
-from rankfall.progress import progress
+from rankfall.progress import PAUSE, progress
 from rankfall.trajectory import Trajectory, to_dataset, versions
 
+ARRIVED = "made the steps asked for"
+INTERRUPTED = "interrupted: what was reached by then is kept, and `resume` takes it up"
 CHUNK = 256  # records made by one call of the compiled loop, at most
-PAUSE = 0.5  # seconds of work between two looks at the keyboard and the progress bar
 
 Optimiser = Callable[[Any], optax.GradientTransformation]
 
@@ -39,8 +40,8 @@ def descent(
     seed: int = 0,
     optimiser: Optimiser = optax.sgd,
     measures: Iterable[str | Measure] | None = None,
-    record: Schedule | Sequence[int] = linear(200),
-    along: dict[str, Sequence[Any]] | None = None,
+    record: Record | None = None,
+    along: Mapping[str, Sequence[Any]] | None = None,
     span: bool = True,
     show: bool = True,
     resume: Trajectory | None = None,
@@ -49,18 +50,18 @@ def descent(
 
     **Arguments:**
 
-    - `network`: where to start. Several networks of one shape (a list) run together in one compiled call, and the
-        result has one more dimension; `along={"scale": [1e-5, 1e-4]}` names it.
-    - `data`, `loss`: what is fitted, and how: "square", "logistic", "exponential", "cross_entropy" (their mean over
-        the samples; "square.sum" for the sum).
+    - `network`: where to start. Several networks of one shape (a list) run together in one compiled call, and
+        the result has one more dimension; `along={"scale": [1e-5, 1e-4]}` names it.
+    - `data`, `loss`: what is fitted, and how: "square", "logistic", "exponential" or "cross_entropy", their
+        mean over the samples ("square.sum" for the sum).
     - `step`: the step size; with several networks one number for all, or one each.
     - `steps`: how many steps.
-    - `batch`: the batch size of SGD, None for full batches. The samples are shuffled anew in every epoch, by `seed`;
-        the last batch of an epoch may be smaller. Networks that run together see the same batches.
+    - `batch`: the batch size of SGD, None for full batches. The samples are shuffled anew in every epoch, by
+        `seed`; the last batch of an epoch may be smaller. Networks that run together see the same batches.
     - `optimiser`: a function from the step size to an optax optimiser: `optax.sgd`, `optax.adam`, ...
     - `measures`: what to record: names or `Measure`s. Loss and stable rank if not said.
-    - `record`: when: `every(10)`, `linear(200)`, `logarithmic(200)`, or the steps themselves. The start and the end
-        are always recorded.
+    - `record`: when: `every(10)`, `linear(200)`, `logarithmic(200)`, or the steps themselves. The start and
+        the end are always recorded.
     - `span`: where n < d, run in the span of the data. Exact; nothing but the time shows it.
     - `show`: show progress after two seconds.
     - `resume`: a trajectory of the same call with fewer `steps`, to be taken up where it ended.
@@ -69,22 +70,15 @@ def descent(
     """
     loss = named(loss)
     many = not isinstance(network, Network)
-    networks = list(network) if many else [network]
-    if not networks:
-        raise ValueError("there is no network to run.")
-    _check_steps(steps, batch, data.n)
-    reduction = Reduction(networks, data, loss, span)
+    networks = [network] if isinstance(network, Network) else list(network)
+    _check(networks, step, steps, batch)
+    name, labels = _axis_of_networks(along, len(networks))
     chosen = choose(measures, networks[0], data, loss)
-    sizes = (
-        np.broadcast_to(np.asarray(step, dtype=networks[0].dtype), (len(networks),))
-        if many
-        else np.asarray(step, dtype=networks[0].dtype)
-    )
-    if not (np.isfinite(sizes).all() and (sizes > 0).all()):
-        raise ValueError(f"the step size must be positive, not {step}.")
+    reduction = Reduction(networks, data, loss, span and all(m.invariant for m in chosen))
+    sizes = np.asarray(step, dtype=networks[0].dtype)
     run = _Descent(
         problem=reduction.many if many else reduction.one,
-        size=sizes,
+        size=np.broadcast_to(sizes, len(networks)) if many else sizes,
         key=np.uint32(seed),
         axes=reduction.axes if many else None,
         optimiser=optimiser,
@@ -96,33 +90,48 @@ def descent(
         "optimiser": getattr(optimiser, "__name__", str(optimiser)),
         "loss": str(loss),
         "data": data.name,
-        "step": np.asarray(step).tolist(),
+        "step": sizes.tolist(),
         "seed": seed,
         "span": bool(reduction.spans),
     }
     with float64():
         carry, begin, before = _begin(run, resume, settings, steps)
-        wanted = record_steps(record, steps, begin)
+        wanted = record_steps(linear(200) if record is None else record, steps, begin)
         wanted = wanted[wanted > begin] if resume is not None else wanted
         carry, records, reached, at = _march(run, carry, begin, wanted, steps, show)
-        parameters = to_numpy(carry.parameters)
-    if not many:
-        parameters = jax.tree.map(lambda leaf: leaf[None], parameters)
-    settings |= {"steps": at, "versions": versions()}
-    settings |= {"interrupted": True} if at < steps else {}
+        state = to_numpy(carry)
+    parameters = state.parameters if many else jax.tree.map(lambda leaf: leaf[None], state.parameters)
+    settings |= {"steps": at, "outcome": ARRIVED if at == steps else INTERRUPTED, "versions": versions()}
     axis = xr.DataArray(reached, dims="step", name="step", attrs={"long_name": "step", "units": "1"})
-    name, labels = next(iter((along or {"network": range(len(networks))}).items()))
-    dataset = to_dataset(records, chosen, axis, networks[0], data, (name, labels) if many else None)
+    dataset = to_dataset(records, chosen, axis, networks[0], (name, labels) if many else None)
     if before is not None:
         dataset = xr.concat([before, dataset], dim="step")
-    return Trajectory(dataset, reduction.lift(parameters), settings, to_numpy(carry))
+    if run.batch is not None:
+        epoch = dataset.step.values * run.batch / run.padded
+        dataset = dataset.assign_coords(epoch=("step", epoch, {"long_name": "epoch", "units": "1"}))
+    return Trajectory(dataset, reduction.lift(parameters), settings, state)
 
 
-def _check_steps(steps: int, batch: int | None, n: int) -> None:
-    if int(steps) != steps or steps < 1:
-        raise ValueError(f"the number of steps must be a whole number of at least 1, not {steps}.")
-    if batch is not None and (int(batch) != batch or batch < 1):
-        raise ValueError(f"the batch size must be a whole number of at least 1, not {batch}.")
+def _check(networks: list[Network], step: Any, steps: int, batch: int | None) -> None:
+    if not networks:
+        raise ValueError("there is no network to run.")
+    sizes = np.asarray(step, dtype=float)
+    if not (np.isfinite(sizes).all() and (sizes > 0).all()):
+        raise ValueError(f"the step size must be positive, not {step}.")
+    if sizes.ndim and sizes.shape != (len(networks),):
+        raise ValueError(f"there are {len(networks)} networks, but {sizes.size} step sizes.")
+    for what, number in (("number of steps", steps), ("batch size", batch)):
+        if number is not None and (int(number) != number or number < 1):
+            raise ValueError(f"the {what} must be a whole number of at least 1, not {number}.")
+
+
+def _axis_of_networks(along: Mapping[str, Sequence[Any]] | None, count: int) -> tuple[str, Sequence[Any]]:
+    if along is None:
+        return "network", range(count)
+    (name, labels), *more = along.items()
+    if more or len(labels) != count:
+        raise ValueError(f"`along` names one axis with a label for each of the {count} networks.")
+    return name, labels
 
 
 class _Carry(eqx.Module):
@@ -159,7 +168,7 @@ class _Descent(eqx.Module):
         followed = tuple(m.warm.start(start) if m.warm else None for m in self.measures)
         if self.axes is not None:
             followed = jax.tree.map(lambda leaf: np.stack([leaf] * len(self.size)), followed)
-        order = None if self.batch is None else np.zeros(self._padded, dtype=np.int32)
+        order = None if self.batch is None else np.zeros(self.padded, dtype=np.int32)
         return _Carry(parameters, state, followed, order)
 
     @eqx.filter_jit
@@ -196,16 +205,16 @@ class _Descent(eqx.Module):
         return _Carry(parameters, state, carry.followed, order)
 
     @property
-    def _padded(self) -> int:
+    def padded(self) -> int:
         """The number of samples, rounded up to whole batches."""
-        assert self.batch is not None
-        return -(-len(self.problem.y) // self.batch) * self.batch
+        batch = self.batch or 1
+        return -(-len(self.problem.y) // batch) * batch
 
     def _batch(self, at: Any, order: Any) -> tuple[Any, Any, Any, Any]:
         """The samples of step `at`; weight 0 marks those that fill up the last batch of an epoch."""
         if self.batch is None:
             return self.problem.x, self.problem.y, None, None
-        n, padded = len(self.problem.y), self._padded
+        n, padded = len(self.problem.y), self.padded
         epoch, position = at // (padded // self.batch), at % (padded // self.batch)
 
         def shuffle(_: Any) -> Any:
@@ -252,7 +261,8 @@ def _march(
     run: _Descent, carry: _Carry, begin: int, wanted: np.ndarray, steps: int, show: bool
 ) -> tuple[_Carry, dict[str, np.ndarray], np.ndarray, int]:
     """Run to the end in pieces of about `PAUSE` seconds, so that a person can watch and stop it."""
-    at, pieces, reached = begin, [], []
+    at, pieces = begin, []
+    reached: list[int] = []
     chunk = min(CHUNK, len(wanted))
     speed = 1000.0  # steps a second: a first guess, corrected as the run goes
     with progress("descent", show) as shown:

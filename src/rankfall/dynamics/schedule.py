@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 Schedule = Callable[[float], np.ndarray]
+Record = Schedule | Sequence[float] | np.ndarray
 
 
 def every(gap: float) -> Schedule:
@@ -36,9 +37,7 @@ def _check(count: int) -> None:
         raise ValueError(f"a schedule needs two records at least, not {count}.")
 
 
-def record_times(
-    record: Schedule | Sequence[float] | np.ndarray, end: float, begin: float = 0.0
-) -> np.ndarray:
+def record_times(record: Record, end: float, begin: float = 0.0) -> np.ndarray:
     """The times of the records in [begin, end], begin and end among them."""
     times = np.asarray(record(end) if callable(record) else record, dtype=float)
     if times.ndim != 1 or not np.isfinite(times).all() or (times < 0).any() or (times > end).any():
@@ -46,6 +45,6 @@ def record_times(
     return np.unique(np.concatenate([[begin], times[times > begin], [end]]))
 
 
-def record_steps(record: Schedule | Sequence[float] | np.ndarray, steps: int, begin: int = 0) -> np.ndarray:
+def record_steps(record: Record, steps: int, begin: int = 0) -> np.ndarray:
     """The same in whole steps."""
     return np.unique(np.round(record_times(record, steps, begin)).astype(int))

@@ -1,8 +1,8 @@
-"""Exact reduction of the input to the span of the data.
+r"""Exact reduction of the input to the span of the data.
 
-The gradient of the first layer lies in the row span of X. In an orthonormal basis whose first k vectors span the
-data, and whose others span what is left of the rows of $W_1$, the inputs are $(\\tilde x, 0)$ and only the first k
-columns of the weights ever move. Singular values, norms, angles and outputs do not see the change of basis.
+The gradient of the first layer lies in the row span of X. In an orthonormal basis whose first k vectors span
+the data, and whose others span what is left of the rows of $W_1$, the inputs are $(\tilde x, 0)$ and only the
+first k columns of the weights ever move. Singular values, norms, angles and outputs do not see the basis.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Span:
-    """An orthonormal basis of the inputs: `inside` (d x k) spans the data, `outside` (d x r) the rest of the weights."""
+    """An orthonormal basis: `inside` (d x k) spans the data, `outside` (d x r) the rest of the weights."""
 
     inside: np.ndarray
     outside: np.ndarray

@@ -14,6 +14,7 @@ from rankfall.measure.fit import (
     smoothed_margin,
     test_accuracy,
     test_loss,
+    weights,
 )
 from rankfall.measure.linearity import distance_to_twin, fresh_linearity, linearity
 from rankfall.measure.neurons import (
@@ -75,4 +76,5 @@ __all__ = [
     "stable_rank",
     "test_accuracy",
     "test_loss",
+    "weights",
 ]

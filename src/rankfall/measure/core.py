@@ -1,7 +1,8 @@
 """What a measure is: a pure function with a name, a unit and named dimensions.
 
 A measure takes some of `network`, `data`, `loss` and `start` (the network a run began with), by these names,
-and returns an array. Outside of a run it is called like any function; inside, the run hands it what it asks for.
+and returns an array. Outside of a run it is called like any function; inside, the run hands it what it asks
+for.
 """
 
 import inspect
@@ -47,13 +48,16 @@ class Measure:
     long_name: str
     units: str = "1"
     dims: tuple[str, ...] = ()
+    invariant: bool = False
     warm: Warm | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The value, in float64."""
         return _compiled(self.function)(*args, **kwargs)
 
     @property
     def __doc__(self) -> str | None:  # type: ignore[override]
+        """The function's own docstring."""
         return self.function.__doc__
 
     @property
@@ -73,8 +77,6 @@ class Measure:
             raise ValueError(
                 f"a run cannot record {self.name!r}: it needs {', '.join(foreign)}. Call it afterwards."
             )
-        if self.name.startswith("test_") and data.test is None:
-            raise ValueError(f"{self.name!r} needs a test part, and {data!r} has none.")
         with float64():  # the shapes alone bring out every other misfit
             eqx.filter_eval_shape(
                 lambda n, d: self.function(**self._given(n, Context(d, n, loss))), network, data
@@ -100,12 +102,25 @@ MEASURES: dict[str, Measure] = {}
 
 
 def measured(
-    long_name: str, units: str = "1", dims: tuple[str, ...] = (), warm: Warm | None = None
+    long_name: str,
+    units: str = "1",
+    dims: tuple[str, ...] = (),
+    invariant: bool = False,
+    warm: Warm | None = None,
 ) -> Callable[[Callable[..., Any]], Measure]:
-    """Make a function a `Measure` under its own name, so that runs can record it by that name."""
+    """Make a function a `Measure` under its own name, so that runs can record it by that name.
+
+    **Arguments:**
+
+    - `long_name`, `units`: for the axes of figures.
+    - `dims`: the names of the dimensions of what the function returns.
+    - `invariant`: the value does not depend on the orthonormal basis in which the inputs are written. Only
+        such measures can be taken in the span of the data; a run that records another is made in full.
+    - `warm`: a cheaper way to follow the measure along a run.
+    """
 
     def define(function: Callable[..., Any]) -> Measure:
-        measure = Measure(function, function.__name__, long_name, units, dims, warm)
+        measure = Measure(function, function.__name__, long_name, units, dims, invariant, warm)
         MEASURES[measure.name] = measure
         return measure
 

@@ -12,25 +12,25 @@ from rankfall.measure.core import measured
 from rankfall.network import Network, moving
 
 
-@measured("loss")
+@measured("loss", invariant=True)
 def loss(network: Network, data: Data, loss: Loss | str) -> Any:
     """The loss on the data."""
-    return named(loss)(network(data.x), data.y)
+    return _fit(network, data, loss)
 
 
-@measured("log loss")
+@measured("log loss", invariant=True)
 def log_loss(network: Network, data: Data, loss: Loss | str) -> Any:
     """The natural logarithm of the loss on the data; it does not underflow."""
     return named(loss).log(network(data.x), data.y)
 
 
-@measured("test loss")
+@measured("test loss", invariant=True)
 def test_loss(network: Network, data: Data, loss: Loss | str) -> Any:
     """The loss on the test part."""
-    return named(loss)(network(data.test.x), data.test.y)
+    return _fit(network, _test_part(data), loss)
 
 
-@measured("gradient norm")
+@measured("gradient norm", invariant=True)
 def gradient_norm(network: Network, data: Data, loss: Loss | str) -> Any:
     """The Euclidean norm of the gradient of the loss in the trained parameters."""
     trained, fixed = eqx.partition(network, moving(network))
@@ -38,26 +38,26 @@ def gradient_norm(network: Network, data: Data, loss: Loss | str) -> Any:
     return _norm(gradient)
 
 
-@measured("training accuracy")
+@measured("training accuracy", invariant=True)
 def accuracy(network: Network, data: Data) -> Any:
     """The fraction of samples with a positive margin."""
     return (margins.function(network, data) > 0).mean()
 
 
-@measured("test accuracy")
+@measured("test accuracy", invariant=True)
 def test_accuracy(network: Network, data: Data) -> Any:
     """The fraction of test samples with a positive margin."""
-    return (margins.function(network, data.test) > 0).mean()
+    return (margins.function(network, _test_part(data)) > 0).mean()
 
 
-@measured("output $f(x)$", dims=("sample", "output"))
+@measured("output $f(x)$", dims=("sample", "output"), invariant=True)
 def outputs(network: Network, data: Data) -> Any:
     """The outputs on the data, one row a sample."""
     f = network(data.x)
     return f[:, None] if f.ndim == 1 else f
 
 
-@measured("margin", dims=("sample",))
+@measured("margin", dims=("sample",), invariant=True)
 def margins(network: Network, data: Data) -> Any:
     """$y_i f(x_i)$ for one output; the right output minus the largest other one for several."""
     f = network(data.x)
@@ -67,17 +67,18 @@ def margins(network: Network, data: Data) -> Any:
     return jnp.where(right, f, 0.0).sum(axis=-1) - jnp.where(right, -jnp.inf, f).max(axis=-1)
 
 
-@measured("normalised margin")
+@measured("normalised margin", invariant=True)
 def normalised_margin(network: Network, data: Data) -> Any:
-    """$\\min_i y_i f(x_i) / \\|\\theta\\|^k$ with the order of homogeneity k (Lyu and Li 2020)."""
+    r"""$\min_i y_i f(x_i) / \|\theta\|^k$ with the order of homogeneity k (Lyu and Li 2020)."""
     return margins.function(network, data).min() / parameter_norm(network) ** _order(network)
 
 
-@measured("smoothed margin")
+@measured("smoothed margin", invariant=True)
 def smoothed_margin(network: Network, data: Data, loss: Loss | str) -> Any:
-    """$\\ell^{-1}(\\mathcal{L}) / \\|\\theta\\|^k$ with the sum $\\mathcal{L}$ of the losses (Lyu and Li 2020): flow never lowers it.
+    r"""$\ell^{-1}(\mathcal{L}) / \|\theta\|^k$ with the sum $\mathcal{L}$ of the losses (Lyu and Li 2020).
 
-    It is for losses of an exponential tail, and positive once the data are separated.
+    It is for losses of an exponential tail. Once it is positive the data are separated, and flow never
+    lowers it again.
     """
     kind = named(loss)
     if kind.targets == "numbers":
@@ -89,14 +90,30 @@ def smoothed_margin(network: Network, data: Data, loss: Loss | str) -> Any:
     return inverse / parameter_norm(network) ** _order(network)
 
 
-@measured("norm $||W_l||_F$", dims=("layer",))
+@measured("norm $||W_l||_F$", dims=("layer",), invariant=True)
 def norms(network: Network) -> Any:
     """The Frobenius norm of each layer's weights."""
     return jnp.stack([_norm(w) for w in network.weights])
 
 
+@measured("weight", dims=("weight",))
+def weights(network: Network) -> Any:
+    """All weights one after the other, layer by layer and row by row: for a run that fits into memory."""
+    return jnp.concatenate([w.ravel() for w in network.weights])
+
+
+def _fit(network: Network, data: Data, loss: Loss | str) -> Any:
+    return named(loss)(network(data.x), data.y)
+
+
+def _test_part(data: Data) -> Data:
+    if data.test is None:
+        raise ValueError(f"this measure needs a test part, and {data!r} has none.")
+    return data.test
+
+
 def parameter_norm(network: Network) -> Any:
-    """The Euclidean norm $\\|\\theta\\|$ of everything trained, biases included."""
+    r"""The Euclidean norm $\|\theta\|$ of everything trained, biases included."""
     return _norm(eqx.filter(network, moving(network)))
 
 

@@ -11,9 +11,9 @@ from rankfall.measure.core import measured
 from rankfall.network import Network
 
 
-@measured("fraction of the output explained by a linear map")
+@measured("fraction of the output explained by a linear map", invariant=True)
 def linearity(network: Network, data: Data) -> Any:
-    """$1 - \\min_B \\sum_i |f(x_i) - B x_i|^2 / \\sum_i |f(x_i)|^2$ on the data.
+    r"""$1 - \min_B \sum_i |f(x_i) - B x_i|^2 / \sum_i |f(x_i)|^2$ on the data.
 
     With biases the map is affine, and the output is taken about its mean. With no more samples than
     features every output is linear on the data: then ask `fresh_linearity`.
@@ -24,9 +24,9 @@ def linearity(network: Network, data: Data) -> Any:
     return _explained(network, f, fit)
 
 
-@measured("fraction of the output explained by a linear map on fresh inputs")
+@measured("fraction of the output explained by a linear map on fresh inputs", invariant=True)
 def fresh_linearity(network: Network, data: Data, seed: int = 0) -> Any:
-    """The same on Gaussian inputs with the second moments of the data, fitted on one half and judged on the other."""
+    """The same on Gaussian inputs with the data's second moments: fitted on one half, judged on the other."""
     rank = min(data.x.shape)
     count = 2 * (4 * rank + 1000)
     g = np.random.default_rng(seed).normal(size=(count, data.x.shape[0])) / np.sqrt(data.x.shape[0])
@@ -51,9 +51,9 @@ def _inputs(network: Network, x: Any) -> Any:
     return jnp.column_stack([x, jnp.ones(len(x), x.dtype)]) if network.has_bias else x
 
 
-@measured("relative distance to the linear twin")
+@measured("relative distance to the linear twin", invariant=True)
 def distance_to_twin(network: Network, twin: Network) -> Any:
-    """$\\|\\sqrt{c}\\,W - W^{lin}\\| / \\|W^{lin}\\|$ over all layers, $c = (1+\\alpha)/2$ (Zhang et al., Fig. 3)."""
+    r"""$\|\sqrt{c}\,W - W^{lin}\| / \|W^{lin}\|$ with $c = (1+\alpha)/2$ (Zhang et al., Fig. 3)."""
     root = jnp.sqrt(jnp.asarray(network.mean_slope))
     apart = jax.tree.leaves([root * w - v for w, v in zip(network.weights, twin.weights, strict=True)])
     size = jax.tree.leaves(twin.weights)

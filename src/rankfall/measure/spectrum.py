@@ -3,6 +3,7 @@
 A layer with a single row or column has rank one by its shape; the ranks here are of the other layers.
 """
 
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -27,7 +28,7 @@ def _matrices(network: Network) -> list[Any]:
 
 
 def sign_blocks(network: Network) -> tuple[Any, Any]:
-    """The rows of $W_1$ whose output weight is positive, and those where it is negative; other rows are zero."""
+    """The rows of $W_1$ with a positive output weight, and those with a negative one; other rows are zero."""
     if network.depth != 2 or network.outputs != 1:
         raise ValueError(f"sign blocks belong to a two-layer network with one output; this is {network!r}.")
     first, signs = network.weights[0], network.weights[1][0][:, None]
@@ -66,7 +67,7 @@ def _orthonormal(a: Any, b: Any) -> Any:
 
 
 def _follow_stable_rank(w: Any, pairs: Any) -> tuple[Any, Any]:
-    """The stable rank of w, and the images of the two leading left singular vectors at the last two records."""
+    """The stable rank of w, and the two leading left singular vectors at the last two records."""
     scale = _scale(w)
 
     def sweep(carry: Any) -> Any:
@@ -119,19 +120,19 @@ _WARM_BLOCKS = Warm(
 )
 
 
-@measured("stable rank", dims=("matrix",), warm=_WARM)
+@measured("stable rank", dims=("matrix",), invariant=True, warm=_WARM)
 def stable_rank(network: Network) -> Any:
-    """$\\|W\\|_F^2 / \\|W\\|_2^2$ of each layer that is not a single row or column; 0 for a zero matrix."""
+    r"""$\|W\|_F^2 / \|W\|_2^2$ of each layer that is not a single row or column; 0 for a zero matrix."""
     return jnp.stack([_stable_rank(w) for w in _matrices(network)])
 
 
-@measured("stable rank of the sign block", dims=("sign",), warm=_WARM_BLOCKS)
+@measured("stable rank of the sign block", dims=("sign",), invariant=True, warm=_WARM_BLOCKS)
 def block_stable_rank(network: Network) -> Any:
     """The stable rank of the first-layer rows with a positive and with a negative output weight."""
     return jnp.stack([_stable_rank(block) for block in sign_blocks(network)])
 
 
-@measured("singular value", dims=("matrix", "index"))
+@measured("singular value", dims=("matrix", "index"), invariant=True)
 def singular_values(network: Network) -> Any:
     """The singular values of each matrix, largest first; NaN beyond the smaller of its two sizes."""
     values = [jnp.linalg.svd(w, compute_uv=False) for w in _matrices(network)]
@@ -139,14 +140,14 @@ def singular_values(network: Network) -> Any:
     return jnp.stack([jnp.pad(v, (0, longest - len(v)), constant_values=jnp.nan) for v in values])
 
 
-@measured("rank", dims=("matrix",))
+@measured("rank", dims=("matrix",), invariant=True)
 def rank(network: Network, tol: float = 1e-6) -> Any:
     """How many singular values exceed `tol` times the largest, for each matrix."""
     values = singular_values.function(network)
     return (values > tol * values[:, :1]).sum(axis=-1)
 
 
-@measured("effective rank", dims=("matrix",))
+@measured("effective rank", dims=("matrix",), invariant=True)
 def effective_rank(network: Network) -> Any:
     """The exponential of the entropy of the normalised singular values (Roy and Vetterli 2007)."""
     values = jnp.nan_to_num(singular_values.function(network))
@@ -154,9 +155,8 @@ def effective_rank(network: Network) -> Any:
     return jnp.exp(-jnp.where(p > 0, p * jnp.log(jnp.where(p > 0, p, 1.0)), 0.0).sum(axis=-1))
 
 
-@measured("alignment of neighbouring layers", dims=("hidden",))
+@measured("alignment of neighbouring layers", dims=("hidden",), invariant=True)
 def alignment(network: Network) -> Any:
-    """$|\\langle v_{l+1}, u_l\\rangle|$: the leading right singular vector of a layer with the leading left one before it."""
+    r"""$|\langle v_{l+1}, u_l\rangle|$: the leading singular vectors where two layers meet."""
     frames = [jnp.linalg.svd(w, full_matrices=False) for w in network.weights]
-    pairs = zip(frames[:-1], frames[1:], strict=True)
-    return jnp.stack([jnp.abs(after[2][0] @ before[0][:, 0]) for before, after in pairs])
+    return jnp.stack([jnp.abs(after[2][0] @ before[0][:, 0]) for before, after in pairwise(frames)])

@@ -1,0 +1,5 @@
+"""`python -m rankfall`."""
+
+from rankfall.cli import main
+
+main()

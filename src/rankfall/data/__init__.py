@@ -1,0 +1,61 @@
+"""Data: the papers' constructed sets, a user's own files, and the geometry that the theorems ask about."""
+
+from .dataset import Data
+from .files import load
+from .geometry import (
+    asymmetry,
+    beta,
+    covariance,
+    is_orthogonally_separable,
+    is_separable,
+    is_symmetric,
+    least_squares_floor,
+    margin,
+    orthogonal_margin,
+    p_orthogonality,
+    whiteness,
+)
+from .synthetic import (
+    circle,
+    fan,
+    gaussian_mixture,
+    linear_teacher,
+    nearly_orthogonal,
+    orthogonal,
+    orthogonal_pair,
+    orthogonally_separable,
+    six_points,
+    symmetric_linear,
+    symmetric_sine,
+    symmetrise,
+    xor,
+)
+
+__all__ = [
+    "Data",
+    "asymmetry",
+    "beta",
+    "circle",
+    "covariance",
+    "fan",
+    "gaussian_mixture",
+    "is_orthogonally_separable",
+    "is_separable",
+    "is_symmetric",
+    "least_squares_floor",
+    "linear_teacher",
+    "load",
+    "margin",
+    "nearly_orthogonal",
+    "orthogonal",
+    "orthogonal_margin",
+    "orthogonal_pair",
+    "orthogonally_separable",
+    "p_orthogonality",
+    "six_points",
+    "symmetric_linear",
+    "symmetric_sine",
+    "symmetrise",
+    "whiteness",
+    "xor",
+]

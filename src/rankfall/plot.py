@@ -1,0 +1,117 @@
+"""The one figure style, and the standard picture of a run."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from rankfall.trajectory import Trajectory
+
+STYLE: dict[Any, Any] = {
+    "figure.dpi": 110,
+    "savefig.dpi": 200,
+    "savefig.bbox": "tight",
+    "figure.constrained_layout.use": True,
+    "font.size": 9,
+    "font.family": "serif",
+    "mathtext.fontset": "cm",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 9,
+    "axes.titlelocation": "left",
+    "axes.linewidth": 0.6,
+    "lines.linewidth": 1.4,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "xtick.direction": "in",
+    "ytick.direction": "in",
+}
+PANEL = (3.1, 2.4)  # inches: two panels fill the text width of a page
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """The style, for the time of a `with` block: the user's own settings come back after it."""
+    with plt.rc_context(STYLE):
+        yield
+
+
+def panels(columns: int, rows: int = 1) -> tuple[Figure, np.ndarray]:
+    """A figure of so many panels, each of the standard size."""
+    figure, axes = plt.subplots(rows, columns, figsize=(PANEL[0] * columns, PANEL[1] * rows), squeeze=False)
+    return figure, axes
+
+
+def colours(count: int) -> np.ndarray:
+    """So many colours in an order that the eye follows, in print too."""
+    return plt.get_cmap("viridis")(np.linspace(0.0, 0.88, count))
+
+
+def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
+    """Write the figure under a temporary name, rename it, and close it."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    try:
+        figure.savefig(draft)
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+        plt.close(figure)
+    return path
+
+
+def run_figure(run: Trajectory) -> Figure:
+    """One panel for each measure of a run that is a line, or a few lines, over time."""
+    drawable = [run[name] for name in run.dataset.data_vars if _lines(run[name]) is not None]
+    if not drawable:
+        raise ValueError("this run recorded nothing that can be drawn as lines over time.")
+    with style():
+        columns = min(len(drawable), 3)
+        figure, axes = panels(columns, -(-len(drawable) // columns))
+        for ax, values in zip(axes.flat, drawable, strict=False):
+            draw(ax, values)
+        for ax in axes.flat[len(drawable) :]:
+            ax.set_visible(False)
+    return figure
+
+
+def draw(ax: Axes, values: xr.DataArray) -> None:
+    """A measure over time: one line, or one for each entry of its second dimension."""
+    hue = _lines(values)
+    axis = values.dims[0]
+    series: Sequence[Any] = [None] if not hue else list(values[hue].values)
+    for colour, entry in zip(colours(len(series)), series, strict=True):
+        line = values if entry is None else values.sel({hue: entry})
+        ax.plot(values[axis], line, color=colour, label=None if entry is None else label(entry))
+    if hue:
+        ax.legend(title=hue)
+    ax.set_xlabel(values[axis].attrs.get("long_name", str(axis)))
+    ax.set_ylabel(values.attrs.get("long_name", str(values.name)))
+    if _falls_far(values):
+        ax.set_yscale("log")
+
+
+def label(entry: Any) -> str:
+    """A coordinate as a legend shows it."""
+    return f"{entry:g}" if isinstance(entry, (float, np.floating)) else str(entry)
+
+
+def _lines(values: xr.DataArray) -> str | None:
+    """The dimension of the lines, "" for a single one, None for what cannot be drawn as a few lines."""
+    if values.ndim == 1:
+        return ""
+    few = values.ndim == 2 and values.shape[1] <= 10
+    return str(values.dims[1]) if few else None
+
+
+def _falls_far(values: xr.DataArray) -> bool:
+    numbers = values.values[np.isfinite(values.values)]
+    return bool(numbers.size and (numbers > 0).all() and numbers.max() > 1e3 * numbers.min())

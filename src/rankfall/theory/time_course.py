@@ -1,0 +1,45 @@
+"""The time course of a two-layer bias-free (leaky) ReLU network on white, symmetric data, in closed form.
+
+Zhang, Saxe and Latham 2024, Corollary 14 (eq. 38), with $u_0$ the norm of the scaled weights: docs/errata.md.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from rankfall.network import Network
+
+
+def time_course(times: Any, beta: Any, r: Any, u0: float, slope: float) -> np.ndarray:
+    r"""The linear map $w(t)$ that the network computes, one row for each time.
+
+    **Arguments:**
+
+    - `times`: the times t of the flow on the mean square loss.
+    - `beta`: $\langle y x\rangle$, with $\langle x x^T\rangle = I$.
+    - `r`: the unit vector of $W_1 = W_2^T r^T$ at the start (Assumption 4).
+    - `u0`: $\sqrt{c}\,\|W_1(0)\|$, the norm of the *scaled* weights, $c = (1+\alpha)/2$.
+    - `slope`: the leaky slope $\alpha$.
+    """
+    t = (1 + slope) / 2 * np.asarray(times, dtype=float)[:, None]
+    s = np.linalg.norm(beta)
+    unit, r = np.asarray(beta) / s, np.asarray(r)
+    along = r @ unit
+    q1, q2 = 1 - along, 1 + along
+    e = np.exp(-s * t)
+    # Eq. (38) with both brackets multiplied by q2^2, so that r = -unit is no exception.
+    top = (q2 + q1 * e**2) * (unit * (q2 - q1 * e**2) + 2 * (r - along * unit) * e)
+    bottom = 4 * (u0**-2 + (1 - along**2) * t) * e**2 + (q2**2 + q1**2 * e**2) * (1 - e**2) / s
+    return top / bottom
+
+
+def effective_start(network: Network, beta: Any) -> tuple[np.ndarray, float]:
+    r"""The direction r and the norm u0 of the rank-one start that small random weights soon look like.
+
+    Early on only $r_1 = (W_1 \bar\beta + W_2^T)/2$ grows (Theorem 13), so that r is $\bar\beta$ and
+    $u_0 = \sqrt{c}\,\|r_1\|$.
+    """
+    unit = np.asarray(beta) / np.linalg.norm(beta)
+    first, second = network.weights
+    grows = (first @ unit + second[0]) / 2
+    return unit, float(np.sqrt(network.mean_slope) * np.linalg.norm(grows))
