@@ -156,8 +156,9 @@ def test_outputs_and_margins_are_those_of_the_network():
     np.testing.assert_allclose(ms.outputs(DEEP, ON_DEEP), f, rtol=1e-12)
     margins = [row[int(c)] - max(np.delete(row, int(c))) for row, c in zip(f, CLASSES, strict=True)]
     np.testing.assert_allclose(ms.margins(DEEP, ON_DEEP), margins, rtol=1e-12)
-    assert ms.accuracy(DEEP, ON_DEEP) == (f.argmax(axis=1) == CLASSES).mean()
-    assert ms.test_accuracy(DEEP, ON_DEEP) == (deep_outputs(X[:4] + 1.0).argmax(axis=1) == CLASSES[:4]).mean()
+    right, test_right = f.argmax(axis=1) == CLASSES, deep_outputs(X[:4] + 1.0).argmax(axis=1) == CLASSES[:4]
+    np.testing.assert_allclose(ms.accuracy(DEEP, ON_DEEP), right.mean(), rtol=1e-6)
+    np.testing.assert_allclose(ms.test_accuracy(DEEP, ON_DEEP), test_right.mean(), rtol=1e-6)
     np.testing.assert_allclose(ms.margins(TWO, ON_TWO), SIGNS * two_outputs(X), rtol=1e-12)
     np.testing.assert_allclose(ms.outputs(TWO, ON_TWO), two_outputs(X)[:, None], rtol=1e-12)
 
@@ -198,9 +199,11 @@ def test_the_smoothed_margin_inverts_the_loss_and_lies_just_below_the_normalised
         normalised, smoothed = ms.normalised_margin(network, data), ms.smoothed_margin(network, data, loss)
         np.testing.assert_allclose(normalised, q.min() / norm, rtol=1e-12)
         total = ell(q).sum()
-        inverse = brentq(lambda s, total=total: np.log(ell(s) / total), -800.0, 600.0, xtol=1e-12)
+        inverse = brentq(lambda s, total=total: np.log(ell(s) / total), -20.0, 600.0, xtol=1e-12)
         np.testing.assert_allclose(smoothed, inverse / norm, rtol=1e-9)
-        assert normalised - np.log(9) / norm * (1 + 1e-9) <= smoothed <= normalised
+        assert smoothed <= normalised
+        if loss == "exponential":
+            assert smoothed >= normalised - np.log(9) / norm * (1 + 1e-9)
 
 
 def test_the_smoothed_margin_of_the_cross_entropy_inverts_the_logistic_loss():
@@ -305,10 +308,14 @@ def test_single_precision_is_measured_to_single_precision():
         np.testing.assert_allclose(measure(single, data), measure(TWO, ON_TWO), rtol=1e-4, atol=1e-5)
 
 
-def test_measures_return_float64_numpy_and_leave_jax_in_single_precision():
-    for found in (ms.stable_rank(TWO), ms.margins(TWO, ON_TWO), ms.gradient_norm(TWO, ON_TWO, "logistic")):
-        assert isinstance(found, np.ndarray)
-        assert found.dtype == np.float64
+@pytest.mark.parametrize(
+    "measure", [ms.stable_rank, ms.norms, ms.margins, ms.accuracy, ms.gradient_norm], ids=lambda m: m.name
+)
+def test_measures_return_float64_numpy_and_leave_jax_in_single_precision(measure):
+    given = {"network": TWO, "data": ON_TWO, "loss": "logistic"}
+    found = measure(**{name: given[name] for name in measure.parameters})
+    assert isinstance(found, np.ndarray)
+    assert found.dtype == np.float64
     assert not jax.config.jax_enable_x64
     assert jnp.ones(1).dtype == jnp.float32
 
@@ -319,41 +326,39 @@ FIRST = Measure(lambda network: network.weights[0], "first", "first layer", dims
 SECOND = Measure(lambda network: network.weights[1], "second", "second layer", dims=("out", "row"))
 
 
-def learn_modes(speed, final, steps, record, start=1e-3, seed=0):
+def learn_modes(speed, final, frame, start):
     """Descent of a linear network that learns three modes, each at its own speed to its own size.
 
-    The inputs are three orthogonal directions of squared size speed/final: mode i grows like exp(speed_i t) until
-    its product of singular values is final_i (Saxe et al. 2014).
+    The inputs are orthogonal, of squared norm n speed/final: mode i grows like exp(speed_i t) until the network maps
+    a unit vector of its direction to one of length final_i (Saxe et al. 2014).
     """
-    rng = np.random.default_rng(seed)
-    frame, out = np.linalg.qr(rng.normal(size=(3, 3)))[0], np.linalg.qr(rng.normal(size=(3, 3)))[0]
     speed, final = np.asarray(speed), np.asarray(final)
     x = np.diag(np.sqrt(3 * speed / final)) @ frame
-    y = np.diag(np.sqrt(3 * speed / final) * final) @ out
-    network = Network(
-        [start * rng.normal(size=(6, 3)), start * rng.normal(size=(3, 6))], slope=1.0, linear_tail=2
-    )
-    return descent(network, Data(x, y), "square", 0.02, steps, measures=["stable_rank", FIRST, SECOND], record=record)
+    network = Network([start, start.T], slope=1.0, linear_tail=2)
+    data = Data(x, x @ frame.T @ np.diag(final))
+    measures = ["stable_rank", FIRST, SECOND]
+    return descent(network, data, "square", 0.04, 1500, measures=measures, record=every(50))
 
 
+@pytest.mark.parametrize("axes", ["random axes", "the coordinate axes"])
 @pytest.mark.parametrize(
-    ("speed", "final", "crossings"),
+    ("speed", "final"),
     [
-        ((3.0, 1.0, 0.3), (1.0, 4.0, 0.5), 1),  # the second mode overtakes the first
-        ((3.0, 2.5, 0.8), (1.0, 0.9, 9.0), 2),  # the third overtakes both, late and fast
+        ((3.0, 1.0, 0.3), (1.0, 4.0, 0.5)),  # the second mode overtakes the first
+        ((1.5, 1.2, 0.48), (1.5, 1.2, 12.0)),  # the third overtakes both, after a long time in which it is small
     ],
 )
-def test_the_followed_stable_rank_is_that_of_the_svd_at_every_record(speed, final, crossings):
-    run = learn_modes(speed, final, 2000, every(20))
-    assert run.stable_rank.dims == ("step", "matrix")
+def test_the_followed_stable_rank_is_that_of_the_svd_at_every_record(speed, final, axes):
+    rng = np.random.default_rng(0)
+    if axes == "random axes":
+        frame, start = np.linalg.qr(rng.normal(size=(3, 3)))[0], 1e-5 * rng.normal(size=(6, 3))
+    else:
+        frame, start = np.eye(3), 1e-5 * np.eye(6, 3)
+    run = learn_modes(speed, final, frame, start)
+    leading = np.abs([np.linalg.svd(w)[2][0] @ frame.T for w in run.first.values]).argmax(axis=1)
+    assert len(set(leading[3:])) > 1  # which mode leads has changed
     for matrix, layer in enumerate((run.first.values, run.second.values)):
         np.testing.assert_allclose(run.stable_rank[:, matrix], [stable(w) for w in layer], rtol=1e-6)
-    modes = np.abs(run.second.values @ run.first.values)  # at the end all three are learnt
-    assert [stable(modes[-1])] < [sum(np.square(final)) / max(final) ** 2 + 1e-3]
-    leading = np.array([np.linalg.svd(w)[2][0] for w in run.first.values])
-    turns = np.abs((leading[1:] * leading[:-1]).sum(axis=1)) < 0.9
-    assert turns[10:].sum() >= 1  # the leading direction has really changed
-    assert crossings
 
 
 def test_the_followed_stable_rank_of_a_sign_block_wakes_up_with_it():
@@ -361,7 +366,7 @@ def test_the_followed_stable_rank_of_a_sign_block_wakes_up_with_it():
     network = Network([np.array([[1.0, 0.5], [0.2, 1.0], [0.3, 0.4]]), [[0.5, 0.1, 0.2]]], slope=1.0)
     data = Data([[2.0, 0.0], [0.0, 1.0]], [-3.0, 0.2])
     run = descent(network, data, "square", 0.01, 60, measures=["block_stable_rank", FIRST, SECOND], record=every(1))
-    signs = run.second.values[:, 0]
+    signs = run.second.values
     assert (signs[:5] > 0).all()
     assert (signs[-1] < 0).any()
     for found, w, a in zip(run.block_stable_rank.values, run.first.values, signs, strict=True):
@@ -389,5 +394,5 @@ def test_a_run_refuses_what_it_cannot_record_with_a_sentence():
         network = TWO if "normalised_margin" not in measures else Network(TWO.weights, [None, np.ones(1)])
         with pytest.raises(ValueError, match=sentence):
             descent(network, ON_TWO, "square", 0.01, 1, measures=measures)
-    with pytest.raises(ValueError, match="'test_loss' needs a test part"):
+    with pytest.raises(ValueError, match="needs a test part"):
         descent(TWO, Data(X, SIGNS), "square", 0.01, 1, measures=["test_loss"])

@@ -6,15 +6,19 @@ loss underflows, its logarithm and the gradient of that do not.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
+from jaxtyping import Float
 
 from rankfall.naming import unknown
-from rankfall.precision import in_float64
+from rankfall.precision import Array, in_float64
+
+Outputs = Float[Array, "n *outputs"]
+Targets = Float[Array, "n *outputs"]
 
 
 @dataclass(frozen=True)
@@ -29,8 +33,8 @@ class Loss:
     name: str
     formula: str
     targets: Literal["numbers", "signs", "classes"]
-    log_pointwise: Callable[[Any, Any], Any]
-    pointwise: Callable[[Any, Any], Any]
+    log_pointwise: Callable[[Outputs, Targets], Float[Array, " n"]]
+    pointwise: Callable[[Outputs, Targets], Float[Array, " n"]]
     reduction: Literal["mean", "sum"] = "mean"
 
     @property
@@ -44,7 +48,7 @@ class Loss:
         return replace(self, reduction="sum")
 
     @in_float64
-    def __call__(self, f: Any, y: Any, weight: Any = None) -> Any:
+    def __call__(self, f: Outputs, y: Targets, weight: Float[Array, " n"] | None = None) -> Float[Array, ""]:
         """The loss of the outputs `f` on the targets `y`; `weight` (0 or 1) leaves samples out."""
         each = self.pointwise(f, y)
         if weight is None:
@@ -53,7 +57,7 @@ class Loss:
         return total / weight.sum() if self.reduction == "mean" else total
 
     @in_float64
-    def log(self, f: Any, y: Any) -> Any:
+    def log(self, f: Outputs, y: Targets) -> Float[Array, ""]:
         """The logarithm of the loss."""
         total = logsumexp(self.log_pointwise(f, y))
         return total - np.log(len(y)) if self.reduction == "mean" else total
@@ -99,50 +103,50 @@ def _check_classes(y: np.ndarray, outputs: int) -> None:
         )
 
 
-def _sum_outputs(each: Any, y: Any) -> Any:
+def _sum_outputs(each: Outputs, y: Targets) -> Float[Array, " n"]:
     return each.sum(axis=-1) if y.ndim == 2 else each
 
 
-def _square(f: Any, y: Any) -> Any:
+def _square(f: Outputs, y: Targets) -> Float[Array, " n"]:
     return _sum_outputs((f.reshape(y.shape) - y) ** 2 / 2, y)
 
 
-def _log_square(f: Any, y: Any) -> Any:
+def _log_square(f: Outputs, y: Targets) -> Float[Array, " n"]:
     return jnp.log(_square(f, y))
 
 
-def _exponential(f: Any, y: Any) -> Any:
+def _exponential(f: Outputs, y: Targets) -> Float[Array, " n"]:
     return jnp.exp(-y * f)
 
 
-def _log_exponential(f: Any, y: Any) -> Any:
+def _log_exponential(f: Outputs, y: Targets) -> Float[Array, " n"]:
     return -y * f
 
 
-def _logistic(f: Any, y: Any) -> Any:
+def _logistic(f: Outputs, y: Targets) -> Float[Array, " n"]:
     return jax.nn.softplus(-y * f)
 
 
-def _log_logistic(f: Any, y: Any) -> Any:
+def _log_logistic(f: Outputs, y: Targets) -> Float[Array, " n"]:
     return _log_softplus(-y * f)
 
 
-def soft_margin(f: Any, y: Any) -> Any:
+def soft_margin(f: Outputs, y: Targets) -> Float[Array, " n"]:
     r"""$f_y - \log\sum_{k \ne y} e^{f_k}$: the number whose logistic loss is the cross-entropy."""
     others = jnp.arange(f.shape[-1]) != y[..., None].astype(int)
     right = jnp.where(others, 0.0, f).sum(axis=-1)
     return right - logsumexp(jnp.where(others, f, -jnp.inf), axis=-1)
 
 
-def _cross_entropy(f: Any, y: Any) -> Any:
+def _cross_entropy(f: Outputs, y: Targets) -> Float[Array, " n"]:
     return jax.nn.softplus(-soft_margin(f, y))
 
 
-def _log_cross_entropy(f: Any, y: Any) -> Any:
+def _log_cross_entropy(f: Outputs, y: Targets) -> Float[Array, " n"]:
     return _log_softplus(-soft_margin(f, y))
 
 
-def _log_softplus(z: Any) -> Any:
+def _log_softplus(z: Float[Array, " n"]) -> Float[Array, " n"]:
     """log(log(1 + e^z)); below -30 its series z - e^z/2, which is exact to rounding there."""
     low = z < -30.0
     return jnp.where(

@@ -12,8 +12,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
-from rankfall.precision import in_float64, is_traced
+from rankfall.precision import Array, in_float64, is_traced
 
 Widths = Sequence[int]
 
@@ -35,9 +36,9 @@ class Network(eqx.Module):
     transformations its arrays are NumPy's, so that float64 stays float64.
     """
 
-    weights: tuple[Any, ...]
-    biases: tuple[Any, ...]
-    slope: Any
+    weights: tuple[Float[Array, "out in"], ...]
+    biases: tuple[Float[Array, " out"] | None, ...]
+    slope: Float[Array, ""]
     trained: tuple[bool, ...] = eqx.field(static=True)
     linear_tail: int = eqx.field(static=True)
     origin: str = eqx.field(static=True)
@@ -119,7 +120,7 @@ class Network(eqx.Module):
         return any(b is not None for b in self.biases)
 
     @property
-    def mean_slope(self) -> Any:
+    def mean_slope(self) -> Float[Array, ""]:
         """The mean c = (1 + slope)/2 of the two slopes: the factor of Theorem 5 of Zhang et al."""
         return (1 + self.slope) / 2
 
@@ -152,7 +153,7 @@ class Network(eqx.Module):
 
     # What it computes
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch"] | Float[Array, "*batch k"]:
         """The outputs f(x): one number a point for one output, else one row a point.
 
         `x` is one point (d,) or many (n, d).
@@ -160,7 +161,7 @@ class Network(eqx.Module):
         outputs = self.preactivations(x)[-1]
         return outputs[..., 0] if self.outputs == 1 else outputs
 
-    def preactivations(self, x: Any) -> tuple[Any, ...]:
+    def preactivations(self, x: Float[Array, "*batch d"]) -> tuple[Float[Array, "*batch out"], ...]:
         r"""The vectors $h_1, \dots, h_L$ at `x`; the last are the outputs."""
         if not is_traced(x):
             x = np.asarray(x, dtype=self.dtype)
@@ -168,15 +169,15 @@ class Network(eqx.Module):
             raise ValueError(f"the network takes {self.widths[0]} features, but x has {x.shape[-1]}.")
         return _preactivations(self, x)
 
-    def odd_part(self, x: Any) -> Any:
+    def odd_part(self, x: Float[Array, "*batch d"]) -> Float[Array, "..."]:
         """(f(x) - f(-x))/2, for any network."""
         return (self(x) - self(-x)) / 2
 
-    def even_part(self, x: Any) -> Any:
+    def even_part(self, x: Float[Array, "*batch d"]) -> Float[Array, "..."]:
         """(f(x) + f(-x))/2, for any network."""
         return (self(x) + self(-x)) / 2
 
-    def split(self) -> tuple[np.ndarray, "Network"]:
+    def split(self) -> tuple[Float[Array, "k d"], "Network"]:
         r"""The linear and the even part of a two-layer bias-free network (Zhang et al., Theorem 1).
 
         $f(x) = \frac{1+\alpha}{2} W_2 W_1 x + \frac{1-\alpha}{2} W_2 |W_1 x|$. The first summand is returned
@@ -298,7 +299,12 @@ class Network(eqx.Module):
 
     @classmethod
     def rank_one(
-        cls, widths: Widths, slope: float, scale: float, seed: int, direction: Any = None
+        cls,
+        widths: Widths,
+        slope: float,
+        scale: float,
+        seed: int,
+        direction: Float[Array, " d"] | None = None,
     ) -> "Network":
         r"""$W_1 = W_2^T r^T$ with a unit vector r, and $\|W_2^+\| = \|W_2^-\|$ (Zhang et al., Assumption 4).
 
@@ -357,7 +363,7 @@ class Network(eqx.Module):
         return cls(weights, biases, slope, origin=origin, **rest)
 
 
-def activation(z: Any, slope: Any) -> Any:
+def activation(z: Float[Array, "..."], slope: Float[Array, ""]) -> Float[Array, "..."]:
     """The leaky ReLU max(z, slope z), with derivative `slope` at 0."""
     return jnp.where(z > 0, z, jnp.asarray(slope, dtype=z.dtype) * z)
 

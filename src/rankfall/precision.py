@@ -13,6 +13,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+Array = Any  # NumPy's outside of JAX's transformations, JAX's inside
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

@@ -4,6 +4,7 @@ from typing import Any, Optional
 
 import equinox as eqx
 import numpy as np
+from jaxtyping import Float
 
 from rankfall.precision import is_traced
 
@@ -16,8 +17,8 @@ class Data(eqx.Module):
     comes in float32.
     """
 
-    x: np.ndarray
-    y: np.ndarray
+    x: Float[np.ndarray, "n d"]
+    y: Float[np.ndarray, "n *outputs"]
     name: str = eqx.field(static=True)
     test: Optional["Data"]
 

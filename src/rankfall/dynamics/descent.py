@@ -1,5 +1,6 @@
 """Gradient descent and SGD, for one network or many at once."""
 
+import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -17,7 +18,7 @@ from rankfall.dynamics.recording import choose
 from rankfall.dynamics.schedule import Record, linear, record_steps
 from rankfall.loss import Loss, named
 from rankfall.measure import Measure
-from rankfall.network import Network
+from rankfall.network import Network, unstack
 from rankfall.precision import float64, to_numpy
 from rankfall.progress import PAUSE, progress
 from rankfall.trajectory import Trajectory, to_dataset, versions
@@ -93,6 +94,8 @@ def descent(
         "step": sizes.tolist(),
         "seed": seed,
         "span": bool(reduction.spans),
+        "measures": [measure.name for measure in chosen],
+        "fingerprint": _fingerprint(networks, data),
     }
     with float64():
         carry, begin, before = _begin(run, resume, settings, steps)
@@ -104,11 +107,11 @@ def descent(
     settings |= {"steps": at, "outcome": ARRIVED if at == steps else INTERRUPTED, "versions": versions()}
     axis = xr.DataArray(reached, dims="step", name="step", attrs={"long_name": "step", "units": "1"})
     dataset = to_dataset(records, chosen, axis, networks[0], (name, labels) if many else None)
+    if run.batch is not None:
+        attrs = {"long_name": "epoch", "units": "1"}
+        dataset = dataset.assign_coords(epoch=("step", reached * run.batch / run.padded, attrs))
     if before is not None:
         dataset = xr.concat([before, dataset], dim="step")
-    if run.batch is not None:
-        epoch = dataset.step.values * run.batch / run.padded
-        dataset = dataset.assign_coords(epoch=("step", epoch, {"long_name": "epoch", "units": "1"}))
     return Trajectory(dataset, reduction.lift(parameters), settings, state)
 
 
@@ -123,6 +126,14 @@ def _check(networks: list[Network], step: Any, steps: int, batch: int | None) ->
     for what, number in (("number of steps", steps), ("batch size", batch)):
         if number is not None and (int(number) != number or number < 1):
             raise ValueError(f"the {what} must be a whole number of at least 1, not {number}.")
+
+
+def _fingerprint(networks: list[Network], data: Data) -> str:
+    """A short hash of all numbers a run starts from: a run is only resumed from its own start."""
+    digest = hashlib.blake2b(digest_size=8)
+    for leaf in jax.tree.leaves((networks, data.x, data.y)):
+        digest.update(np.ascontiguousarray(leaf).tobytes())
+    return digest.hexdigest()
 
 
 def _axis_of_networks(along: Mapping[str, Sequence[Any]] | None, count: int) -> tuple[str, Sequence[Any]]:
@@ -156,20 +167,20 @@ class _Descent(eqx.Module):
 
     def begin(self) -> _Carry:
         """The state before the first step."""
-        start = (
-            self.problem.start
-            if self.axes is None
-            else jax.tree.map(lambda leaf: leaf[0], self.problem.start)
-        )
         parameters = self._each(lambda problem: problem.parameters())(self.problem)
         state = self._each(lambda problem, size, p: self.optimiser(size).init(p))(
             self.problem, self.size, parameters
         )
-        followed = tuple(m.warm.start(start) if m.warm else None for m in self.measures)
-        if self.axes is not None:
-            followed = jax.tree.map(lambda leaf: np.stack([leaf] * len(self.size)), followed)
+        followed = self._follow(self.problem.start) if self.axes is None else self._follow_each()
         order = None if self.batch is None else np.zeros(self.padded, dtype=np.int32)
         return _Carry(parameters, state, followed, order)
+
+    def _follow(self, start: Network) -> tuple[Any, ...]:
+        return tuple(m.warm.start(start) if m.warm else None for m in self.measures)
+
+    def _follow_each(self) -> tuple[Any, ...]:
+        starts = unstack(self.problem.start, [""] * len(self.size))
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *map(self._follow, starts))
 
     @eqx.filter_jit
     def march(self, carry: _Carry, first: Any, gaps: Any, wanted: Any) -> tuple[_Carry, Any]:
@@ -250,7 +261,10 @@ def _begin(
         return carry, 0, None
     changed = [key for key, value in settings.items() if resume.settings.get(key) != value]
     if resume.state is None or changed:
-        raise ValueError(f"this trajectory cannot be resumed: its {', '.join(changed) or 'state'} differs.")
+        raise ValueError(
+            f"this trajectory cannot be resumed by this call: its {', '.join(changed) or 'state'} differs. "
+            "Resume with the network, data and settings that the run was started with."
+        )
     if resume.settings["steps"] >= steps:
         raise ValueError(f"the trajectory has {resume.settings['steps']} steps already: ask for more.")
     leaves = [jnp.asarray(leaf) for leaf in resume.state]

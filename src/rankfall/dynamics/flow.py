@@ -86,8 +86,8 @@ def flow(
         ".sum".
     - `until`: a time, or `Until(time=..., loss=..., gradient=...)`: whichever comes first.
     - `clock`: "time", or "loss" for the clock $ds = L\,dt$, where the flow is $d\theta/ds = -\nabla\log L$.
-        There s grows like log t, and nothing underflows however small the loss is. `until` and `record` are
-        then in s, and the dataset tells `log_time`.
+        There s goes like log t (one layer trained) or log log t (two), and nothing underflows however small
+        the loss is. `until` and `record` are then in s, and the dataset tells `log_time`.
     - `rtol`, `atol`: the error of a step may be `atol` + `rtol` times the norm of the weights.
     - `measures`: what to record: names or `Measure`s. Loss and stable rank if not said.
     - `record`: when: `linear(200)`, `logarithmic(200)`, `every(0.1)`, or the times themselves. The start and

@@ -96,14 +96,15 @@ class Reduction:
         self.one = first
 
     def _problem(self, i: int, data: Data, loss: Loss) -> Problem:
-        start, x = with_origin(self.networks[i], ""), data.x
-        test_x, test_y = (data.test.x, data.test.y) if data.test is not None else (None, None)
+        start = with_origin(self.networks[i], "")
+        test = (None, None) if data.test is None else (data.test.x, data.test.y)
+        x, y, test_x, test_y = (a if a is None else a.astype(start.dtype) for a in (data.x, data.y, *test))
         if self.spans:
             span = self.spans[i]
             x = x @ span.inside
             test_x = None if test_x is None else span.coordinates(test_x)
             start = eqx.tree_at(lambda n: n.weights[0], start, span.coordinates(start.weights[0]))
-        return Problem(start, x, data.y, test_x, test_y, loss, x.shape[1])
+        return Problem(start, x, y, test_x, test_y, loss, x.shape[1])
 
     def lift(self, parameters: Network) -> list[Network]:
         """The networks with these parameters (leading axis: one a network), in the user's coordinates."""

@@ -8,14 +8,15 @@ first k columns of the weights ever move. Singular values, norms, angles and out
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float
 
 
 @dataclass(frozen=True)
 class Span:
     """An orthonormal basis: `inside` (d x k) spans the data, `outside` (d x r) the rest of the weights."""
 
-    inside: np.ndarray
-    outside: np.ndarray
+    inside: Float[np.ndarray, "d k"]
+    outside: Float[np.ndarray, "d r"]
 
     @property
     def k(self) -> int:

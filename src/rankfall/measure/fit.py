@@ -5,33 +5,35 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import Float
 
 from rankfall.data import Data
 from rankfall.loss import Loss, named
 from rankfall.measure.core import measured
 from rankfall.network import Network, moving
+from rankfall.precision import Array, in_float64
 
 
 @measured("loss", invariant=True)
-def loss(network: Network, data: Data, loss: Loss | str) -> Any:
+def loss(network: Network, data: Data, loss: Loss | str) -> Float[Array, ""]:
     """The loss on the data."""
     return _fit(network, data, loss)
 
 
 @measured("log loss", invariant=True)
-def log_loss(network: Network, data: Data, loss: Loss | str) -> Any:
+def log_loss(network: Network, data: Data, loss: Loss | str) -> Float[Array, ""]:
     """The natural logarithm of the loss on the data; it does not underflow."""
     return named(loss).log(network(data.x), data.y)
 
 
 @measured("test loss", invariant=True)
-def test_loss(network: Network, data: Data, loss: Loss | str) -> Any:
+def test_loss(network: Network, data: Data, loss: Loss | str) -> Float[Array, ""]:
     """The loss on the test part."""
     return _fit(network, _test_part(data), loss)
 
 
 @measured("gradient norm", invariant=True)
-def gradient_norm(network: Network, data: Data, loss: Loss | str) -> Any:
+def gradient_norm(network: Network, data: Data, loss: Loss | str) -> Float[Array, ""]:
     """The Euclidean norm of the gradient of the loss in the trained parameters."""
     trained, fixed = eqx.partition(network, moving(network))
     gradient = jax.grad(lambda part: named(loss)(eqx.combine(part, fixed)(data.x), data.y))(trained)
@@ -39,26 +41,26 @@ def gradient_norm(network: Network, data: Data, loss: Loss | str) -> Any:
 
 
 @measured("training accuracy", invariant=True)
-def accuracy(network: Network, data: Data) -> Any:
+def accuracy(network: Network, data: Data) -> Float[Array, ""]:
     """The fraction of samples with a positive margin."""
     return (margins.function(network, data) > 0).mean()
 
 
 @measured("test accuracy", invariant=True)
-def test_accuracy(network: Network, data: Data) -> Any:
+def test_accuracy(network: Network, data: Data) -> Float[Array, ""]:
     """The fraction of test samples with a positive margin."""
     return (margins.function(network, _test_part(data)) > 0).mean()
 
 
 @measured("output $f(x)$", dims=("sample", "output"), invariant=True)
-def outputs(network: Network, data: Data) -> Any:
+def outputs(network: Network, data: Data) -> Float[Array, "sample output"]:
     """The outputs on the data, one row a sample."""
     f = network(data.x)
     return f[:, None] if f.ndim == 1 else f
 
 
 @measured("margin", dims=("sample",), invariant=True)
-def margins(network: Network, data: Data) -> Any:
+def margins(network: Network, data: Data) -> Float[Array, " sample"]:
     """$y_i f(x_i)$ for one output; the right output minus the largest other one for several."""
     f = network(data.x)
     if f.ndim == 1:
@@ -68,13 +70,13 @@ def margins(network: Network, data: Data) -> Any:
 
 
 @measured("normalised margin", invariant=True)
-def normalised_margin(network: Network, data: Data) -> Any:
+def normalised_margin(network: Network, data: Data) -> Float[Array, ""]:
     r"""$\min_i y_i f(x_i) / \|\theta\|^k$ with the order of homogeneity k (Lyu and Li 2020)."""
     return margins.function(network, data).min() / parameter_norm(network) ** _order(network)
 
 
 @measured("smoothed margin", invariant=True)
-def smoothed_margin(network: Network, data: Data, loss: Loss | str) -> Any:
+def smoothed_margin(network: Network, data: Data, loss: Loss | str) -> Float[Array, ""]:
     r"""$\ell^{-1}(\mathcal{L}) / \|\theta\|^k$ with the sum $\mathcal{L}$ of the losses (Lyu and Li 2020).
 
     It is for losses of an exponential tail. Once it is positive the data are separated, and flow never
@@ -91,13 +93,13 @@ def smoothed_margin(network: Network, data: Data, loss: Loss | str) -> Any:
 
 
 @measured("norm $||W_l||_F$", dims=("layer",), invariant=True)
-def norms(network: Network) -> Any:
+def norms(network: Network) -> Float[Array, " layer"]:
     """The Frobenius norm of each layer's weights."""
     return jnp.stack([_norm(w) for w in network.weights])
 
 
 @measured("weight", dims=("weight",))
-def weights(network: Network) -> Any:
+def weights(network: Network) -> Float[Array, " weight"]:
     """All weights one after the other, layer by layer and row by row: for a run that fits into memory."""
     return jnp.concatenate([w.ravel() for w in network.weights])
 
@@ -112,7 +114,8 @@ def _test_part(data: Data) -> Data:
     return data.test
 
 
-def parameter_norm(network: Network) -> Any:
+@in_float64
+def parameter_norm(network: Network) -> Float[Array, ""]:
     r"""The Euclidean norm $\|\theta\|$ of everything trained, biases included."""
     return _norm(eqx.filter(network, moving(network)))
 

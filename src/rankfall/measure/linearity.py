@@ -5,14 +5,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from rankfall.data import Data
 from rankfall.measure.core import measured
 from rankfall.network import Network
+from rankfall.precision import Array
 
 
 @measured("fraction of the output explained by a linear map", invariant=True)
-def linearity(network: Network, data: Data) -> Any:
+def linearity(network: Network, data: Data) -> Float[Array, ""]:
     r"""$1 - \min_B \sum_i |f(x_i) - B x_i|^2 / \sum_i |f(x_i)|^2$ on the data.
 
     With biases the map is affine, and the output is taken about its mean. With no more samples than
@@ -25,12 +27,12 @@ def linearity(network: Network, data: Data) -> Any:
 
 
 @measured("fraction of the output explained by a linear map on fresh inputs", invariant=True)
-def fresh_linearity(network: Network, data: Data, seed: int = 0) -> Any:
+def fresh_linearity(network: Network, data: Data, seed: int = 0) -> Float[Array, ""]:
     """The same on Gaussian inputs with the data's second moments: fitted on one half, judged on the other."""
-    rank = min(data.x.shape)
-    count = 2 * (4 * rank + 1000)
-    g = np.random.default_rng(seed).normal(size=(count, data.x.shape[0])) / np.sqrt(data.x.shape[0])
-    x = jnp.asarray(g, dtype=data.x.dtype) @ data.x
+    n, d = data.x.shape
+    root = (data.x if n <= d else jnp.linalg.qr(data.x, mode="r")) / np.sqrt(n)  # root^T root = <x x^T>
+    count = 2 * (4 * min(n, d) + 1000)
+    x = jnp.asarray(np.random.default_rng(seed).normal(size=(count, len(root))), dtype=root.dtype) @ root
     f, basis = _columns(network(x)), _inputs(network, x)
     half = count // 2
     fit = basis[half:] @ jnp.linalg.lstsq(basis[:half], f[:half])[0]
@@ -52,7 +54,7 @@ def _inputs(network: Network, x: Any) -> Any:
 
 
 @measured("relative distance to the linear twin", invariant=True)
-def distance_to_twin(network: Network, twin: Network) -> Any:
+def distance_to_twin(network: Network, twin: Network) -> Float[Array, ""]:
     r"""$\|\sqrt{c}\,W - W^{lin}\| / \|W^{lin}\|$ with $c = (1+\alpha)/2$ (Zhang et al., Fig. 3)."""
     root = jnp.sqrt(jnp.asarray(network.mean_slope))
     apart = jax.tree.leaves([root * w - v for w, v in zip(network.weights, twin.weights, strict=True)])

@@ -9,9 +9,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float, Int
 
 from rankfall.measure.core import Warm, measured
 from rankfall.network import Network
+from rankfall.precision import Array, in_float64
 
 
 def matrix_layers(network: Network) -> list[int]:
@@ -27,7 +29,8 @@ def _matrices(network: Network) -> list[Any]:
     return [network.weights[layer - 1] for layer in matrix_layers(network)]
 
 
-def sign_blocks(network: Network) -> tuple[Any, Any]:
+@in_float64
+def sign_blocks(network: Network) -> tuple[Float[Array, "m d"], Float[Array, "m d"]]:
     """The rows of $W_1$ with a positive output weight, and those with a negative one; other rows are zero."""
     if network.depth != 2 or network.outputs != 1:
         raise ValueError(f"sign blocks belong to a two-layer network with one output; this is {network!r}.")
@@ -51,10 +54,11 @@ def _scale(w: Any) -> Any:
     return 1 / jnp.where(largest > 0, largest, 1.0)
 
 
-def _start_pairs(shape: tuple[int, ...]) -> np.ndarray:
-    """Two records' worth of two vectors, to begin with."""
-    rows = np.random.default_rng(0).normal(size=(2, min(shape)))
-    return np.stack([rows, rows])
+def _start_pairs(w: np.ndarray) -> np.ndarray:
+    """The two leading left singular vectors of w, as if there had been two records of it."""
+    w = _narrow(np.asarray(w, dtype=np.float64))
+    pair = np.linalg.eigh(w @ w.T)[1].T[:-3:-1]
+    return np.stack([pair, pair])
 
 
 def _orthonormal(a: Any, b: Any) -> Any:
@@ -88,9 +92,9 @@ def _follow_stable_rank(w: Any, pairs: Any) -> tuple[Any, Any]:
     guess = 2 * pairs[1] - pairs[0]
     zero = jnp.zeros((), w.dtype)
     image, value, _, _ = jax.lax.while_loop(unfinished, sweep, (guess, zero, zero + 1, 0))
-    image = _orthonormal(*image)
+    pair = jnp.where(value > 0, _orthonormal(*image), pairs[1])
     square = ((scale * w) ** 2).sum()
-    return jnp.where(value > 0, square / jnp.where(value > 0, value, 1.0), 0.0), jnp.stack([pairs[1], image])
+    return jnp.where(value > 0, square / jnp.where(value > 0, value, 1.0), 0.0), jnp.stack([pairs[1], pair])
 
 
 def _follow_all(matrices: list[Any], pairs: Any) -> tuple[Any, Any]:
@@ -111,29 +115,29 @@ def _stable_rank(w: Any) -> Any:
 
 
 _WARM = Warm(
-    start=lambda network: tuple(_start_pairs(w.shape).astype(w.dtype) for w in _matrices(network)),
+    start=lambda network: tuple(_start_pairs(w).astype(w.dtype) for w in _matrices(network)),
     follow=lambda network, pairs: _follow_all([_narrow(w) for w in _matrices(network)], pairs),
 )
 _WARM_BLOCKS = Warm(
-    start=lambda network: (_start_pairs(network.weights[0].shape).astype(network.dtype),) * 2,
+    start=lambda network: tuple(_start_pairs(w).astype(w.dtype) for w in sign_blocks(network)),
     follow=lambda network, pairs: _follow_all([_narrow(w) for w in sign_blocks(network)], pairs),
 )
 
 
 @measured("stable rank", dims=("matrix",), invariant=True, warm=_WARM)
-def stable_rank(network: Network) -> Any:
+def stable_rank(network: Network) -> Float[Array, " matrix"]:
     r"""$\|W\|_F^2 / \|W\|_2^2$ of each layer that is not a single row or column; 0 for a zero matrix."""
     return jnp.stack([_stable_rank(w) for w in _matrices(network)])
 
 
 @measured("stable rank of the sign block", dims=("sign",), invariant=True, warm=_WARM_BLOCKS)
-def block_stable_rank(network: Network) -> Any:
+def block_stable_rank(network: Network) -> Float[Array, " sign"]:
     """The stable rank of the first-layer rows with a positive and with a negative output weight."""
     return jnp.stack([_stable_rank(block) for block in sign_blocks(network)])
 
 
 @measured("singular value", dims=("matrix", "index"), invariant=True)
-def singular_values(network: Network) -> Any:
+def singular_values(network: Network) -> Float[Array, "matrix index"]:
     """The singular values of each matrix, largest first; NaN beyond the smaller of its two sizes."""
     values = [jnp.linalg.svd(w, compute_uv=False) for w in _matrices(network)]
     longest = max(len(v) for v in values)
@@ -141,14 +145,14 @@ def singular_values(network: Network) -> Any:
 
 
 @measured("rank", dims=("matrix",), invariant=True)
-def rank(network: Network, tol: float = 1e-6) -> Any:
+def rank(network: Network, tol: float = 1e-6) -> Int[Array, " matrix"]:
     """How many singular values exceed `tol` times the largest, for each matrix."""
     values = singular_values.function(network)
     return (values > tol * values[:, :1]).sum(axis=-1)
 
 
 @measured("effective rank", dims=("matrix",), invariant=True)
-def effective_rank(network: Network) -> Any:
+def effective_rank(network: Network) -> Float[Array, " matrix"]:
     """The exponential of the entropy of the normalised singular values (Roy and Vetterli 2007)."""
     values = jnp.nan_to_num(singular_values.function(network))
     p = values / values.sum(axis=-1, keepdims=True)
@@ -156,7 +160,7 @@ def effective_rank(network: Network) -> Any:
 
 
 @measured("alignment of neighbouring layers", dims=("hidden",), invariant=True)
-def alignment(network: Network) -> Any:
+def alignment(network: Network) -> Float[Array, " hidden"]:
     r"""$|\langle v_{l+1}, u_l\rangle|$: the leading singular vectors where two layers meet."""
     frames = [jnp.linalg.svd(w, full_matrices=False) for w in network.weights]
     return jnp.stack([jnp.abs(after[2][0] @ before[0][:, 0]) for before, after in pairwise(frames)])

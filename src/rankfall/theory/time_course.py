@@ -3,14 +3,19 @@
 Zhang, Saxe and Latham 2024, Corollary 14 (eq. 38), with $u_0$ the norm of the scaled weights: docs/errata.md.
 """
 
-from typing import Any
-
 import numpy as np
+from jaxtyping import Float
 
 from rankfall.network import Network
 
 
-def time_course(times: Any, beta: Any, r: Any, u0: float, slope: float) -> np.ndarray:
+def time_course(
+    times: Float[np.ndarray, " t"],
+    beta: Float[np.ndarray, " d"],
+    r: Float[np.ndarray, " d"],
+    u0: float,
+    slope: float,
+) -> Float[np.ndarray, "t d"]:
     r"""The linear map $w(t)$ that the network computes, one row for each time.
 
     **Arguments:**
@@ -33,7 +38,7 @@ def time_course(times: Any, beta: Any, r: Any, u0: float, slope: float) -> np.nd
     return top / bottom
 
 
-def effective_start(network: Network, beta: Any) -> tuple[np.ndarray, float]:
+def effective_start(network: Network, beta: Float[np.ndarray, " d"]) -> tuple[Float[np.ndarray, " d"], float]:
     r"""The direction r and the norm u0 of the rank-one start that small random weights soon look like.
 
     Early on only $r_1 = (W_1 \bar\beta + W_2^T)/2$ grows (Theorem 13), so that r is $\bar\beta$ and

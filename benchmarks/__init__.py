@@ -1,0 +1,1 @@
+"""rankfall side by side with what a user would write instead: `python -m benchmarks [names...]`."""

@@ -1,0 +1,112 @@
+"""SGD on a set of the size of MNIST, against its matrix products alone and against PyTorch."""
+
+from collections.abc import Callable
+from types import ModuleType
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import rankfall as rf
+from benchmarks import threads
+from benchmarks.table import Row, duration
+from benchmarks.timing import per_step, say, side_by_side
+
+SAMPLES, DIM, WIDTH, CLASSES, BATCH, STEP = 60_000, 784, 1000, 10, 64, 0.01
+SHORT, LONG = 500, 2000
+
+
+def problem() -> tuple[rf.Data, rf.Network]:
+    """Random numbers in float32: only their number matters here."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((SAMPLES, DIM), dtype=np.float32)
+    weights = rf.Network.glorot_uniform((DIM, WIDTH, CLASSES), 0.0, seed=1).weights
+    network = rf.Network([w.astype(np.float32) for w in weights], slope=0.0)
+    return rf.Data(x, rng.integers(0, CLASSES, SAMPLES)), network
+
+
+def rankfall_step(data: rf.Data, network: rf.Network) -> Callable[[], float]:
+    def run(steps: int) -> rf.Trajectory:
+        return rf.descent(
+            network,
+            data,
+            "cross_entropy",
+            STEP,
+            steps,
+            batch=BATCH,
+            measures=["norms"],
+            record=[steps],
+            show=False,
+        )
+
+    return per_step(run, SHORT, LONG)
+
+
+def products() -> Callable[[], float]:
+    """The five matrix products of one step, and nothing else.
+
+    Each turn of the loop feeds the next, so that none can be left out; orthonormal rows keep the numbers in range.
+    """
+    rng = np.random.default_rng(0)
+    x = jnp.asarray(np.linalg.qr(rng.normal(size=(DIM, BATCH)))[0].T, dtype=jnp.float32)
+    second = jnp.asarray(np.linalg.qr(rng.normal(size=(WIDTH, CLASSES)))[0].T, dtype=jnp.float32)
+    first = jnp.asarray(rng.normal(size=(WIDTH, DIM)), dtype=jnp.float32)
+
+    def turn(_: int, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        hidden = x @ carry[0].T
+        outputs = hidden @ second.T
+        return (outputs @ second).T @ x, outputs.T @ hidden
+
+    loop = jax.jit(lambda first, turns: jax.lax.fori_loop(0, turns, turn, (first, second)))
+    return per_step(lambda turns: jax.block_until_ready(loop(first, turns)), SHORT, LONG)
+
+
+def torch_step(torch: ModuleType, data: rf.Data, network: rf.Network) -> Callable[[], float]:
+    """An eager loop on tensors in memory, shuffled anew in every epoch."""
+    x, y = torch.from_numpy(data.x), torch.from_numpy(data.y).long()
+    model = torch.nn.Sequential(
+        torch.nn.Linear(DIM, WIDTH, bias=False), torch.nn.ReLU(), torch.nn.Linear(WIDTH, CLASSES, bias=False)
+    )
+    for parameter, weight in zip(model.parameters(), network.weights, strict=True):
+        parameter.data = torch.tensor(weight)
+    optimiser = torch.optim.SGD(model.parameters(), lr=STEP)
+
+    def run(steps: int) -> None:
+        batches = iter(())
+        for _ in range(steps):
+            chosen = next(batches, None)
+            if chosen is None:
+                batches = iter(torch.randperm(SAMPLES).split(BATCH))
+                chosen = next(batches)
+            optimiser.zero_grad()
+            torch.nn.functional.cross_entropy(model(x[chosen]), y[chosen]).backward()
+            optimiser.step()
+
+    return per_step(run, SHORT, LONG)
+
+
+def bench() -> list[Row]:
+    data, network = problem()
+    torch = threads.torch()
+    say("setting up")
+    measures = [rankfall_step(data, network), products()]
+    if torch is None:
+        say("PyTorch is not installed, so only the matrix products are compared: pip install torch")
+    else:
+        measures.append(torch_step(torch, data, network))
+    ours, needed, *peer = side_by_side(measures)
+    size = f"float32, {SAMPLES:,} x {DIM}, {WIDTH} neurons, {CLASSES} classes, batches of {BATCH}"
+    rows = [
+        Row(
+            "sgd, products",
+            duration(ours),
+            duration(needed),
+            needed / ours,
+            f"the part of a step of SGD that its matrix products alone take ({size})",
+            at_least=0.7,
+        )
+    ]
+    for eager in peer:
+        what = "time of a step of SGD against an eager PyTorch loop on tensors in memory, the same network"
+        rows.append(Row("sgd, PyTorch", duration(ours), duration(eager), eager / ours, what, at_least=1))
+    return rows

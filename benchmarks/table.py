@@ -1,0 +1,57 @@
+"""What a benchmark found, in one row, and the table of all rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+HEAD = ("name", "rankfall", "peer", "ratio", "target", "verdict")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison. The target is a bound on the ratio; `also` is what must be true besides."""
+
+    name: str
+    ours: str
+    peer: str
+    ratio: float
+    what: str
+    at_least: float | None = None
+    at_most: float | None = None
+    also: bool = True
+
+    @property
+    def target(self) -> str:
+        if self.at_least is not None:
+            return f"at least {self.at_least:g}"
+        return "none" if self.at_most is None else f"at most {self.at_most:g}"
+
+    @property
+    def verdict(self) -> str:
+        if self.target == "none":
+            return "for information"
+        enough = self.at_least is None or self.ratio >= self.at_least
+        little = self.at_most is None or self.ratio <= self.at_most
+        return "holds" if enough and little and self.also else "falls short"
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        return self.name, self.ours, self.peer, f"{self.ratio:.3g}", self.target, self.verdict
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows in columns, and below each what it compares."""
+    lines = [HEAD, *(row.cells for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    text = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines]
+    text.insert(1, "-" * (sum(widths) + 2 * (len(widths) - 1)))
+    for i, row in enumerate(rows):
+        text.insert(3 + 2 * i, f"    {row.what}")
+    return "\n".join(text)
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit in which it is easy to read."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} us"
