@@ -70,8 +70,9 @@ class Network(eqx.Module):
                     f"W_{layer} must be a matrix out x in with at least one row and column, "
                     f"but has shape {w.shape}."
                 )
-            if not np.isfinite(w).all():
-                raise ValueError(f"W_{layer} has entries that are NaN or infinite.")
+            for name, values in ((f"W_{layer}", w), (f"b_{layer}", b)):
+                if values is not None and not np.isfinite(values).all():
+                    raise ValueError(f"{name} has entries that are NaN or infinite.")
             if b is not None and b.shape != (w.shape[0],):
                 raise ValueError(
                     f"b_{layer} must have one entry for each of the {w.shape[0]} rows of W_{layer}."
@@ -121,8 +122,11 @@ class Network(eqx.Module):
 
     @property
     def mean_slope(self) -> Float[Array, ""]:
-        """The mean c = (1 + slope)/2 of the two slopes: the factor of Theorem 5 of Zhang et al."""
-        return (1 + self.slope) / 2
+        """The mean c = (1 + slope)/2 of the two slopes: the factor of Theorem 5 of Zhang et al.
+
+        Where all layers are linear it is 1, whatever the slope.
+        """
+        return np.ones(()) if self.linear_tail == self.depth else (1 + self.slope) / 2
 
     @property
     def homogeneity(self) -> int | None:
@@ -140,7 +144,8 @@ class Network(eqx.Module):
 
     def __repr__(self) -> str:
         shape = "-".join(map(str, self.widths))
-        kind = "" if np.ndim(self.slope) else f", slope {float(self.slope):g}"
+        known = not is_traced(self.slope) and np.ndim(self.slope) == 0
+        kind = f", slope {float(self.slope):g}" if known else ""
         bias = ", biases" if self.has_bias else ""
         tail = f", {self.linear_tail} linear layers at the end" if self.linear_tail > 1 else ""
         fixed = [str(layer) for layer, trained in enumerate(self.trained, 1) if not trained]
@@ -189,7 +194,7 @@ class Network(eqx.Module):
         linear = self.mean_slope * (second @ first)
         even = Network(
             [np.vstack([first, -first]), np.hstack([second, second]) / 2],
-            slope=self.slope,
+            slope=2 * self.mean_slope - 1,
             origin=f"even part of ({self.origin})",
         )
         return linear, even
@@ -276,7 +281,7 @@ class Network(eqx.Module):
         dim, width = _two_layers(widths, "constant_second_layer")
         weights = [
             _rng(seed).normal(0.0, np.sqrt(variance), (width, dim)),
-            np.full((widths[2], width), 1.0 / width),
+            np.full((int(widths[2]), width), 1.0 / width),
         ]
         return cls._new(weights, bias, slope, f"constant_second_layer(variance={variance:g}, seed={seed})")
 
@@ -293,7 +298,8 @@ class Network(eqx.Module):
         for i, o in _layers(widths):
             w = rng.normal(0.0, scale / np.sqrt(o * i), (o, i))
             if weights:
-                w *= np.linalg.norm(weights[-1], axis=1) / np.linalg.norm(w, axis=0)
+                lengths = np.linalg.norm(w, axis=0)
+                w *= np.linalg.norm(weights[-1], axis=1) / np.where(lengths > 0, lengths, 1.0)
             weights.append(w)
         return cls._new(weights, False, slope, f"balanced(scale={scale:g}, seed={seed})", **rest)
 
@@ -441,7 +447,7 @@ def _layers(widths: Widths) -> list[tuple[int, int]]:
         raise ValueError(
             f"widths must be whole numbers (d, m_1, ..., outputs) of at least 1, not {tuple(widths)}."
         )
-    return list(pairwise(widths))
+    return list(pairwise(map(int, widths)))
 
 
 def _two_layers(widths: Widths, what: str, outputs: int | None = None) -> tuple[int, int]:
@@ -449,4 +455,4 @@ def _two_layers(widths: Widths, what: str, outputs: int | None = None) -> tuple[
     if len(widths) != 3 or (outputs is not None and widths[2] != outputs):
         last = "outputs" if outputs is None else str(outputs)
         raise ValueError(f"{what} is for two layers: widths (d, m, {last}), not {tuple(widths)}.")
-    return widths[0], widths[1]
+    return int(widths[0]), int(widths[1])

@@ -27,6 +27,7 @@ class Data(eqx.Module):
             dtype = np.float32 if np.asarray(x).dtype == np.float32 else np.float64
             x = _numbers(x, dtype, f"x of {name!r}")
             y = _numbers(y, dtype, f"y of {name!r}")
+            y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
         self.x, self.y, self.name, self.test = x, y, name, test
 
     def __check_init__(self) -> None:

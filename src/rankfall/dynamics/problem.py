@@ -88,23 +88,27 @@ class Reduction:
             self.spans = [span_of(inside, network.weights[0]) for network in networks]
         problems = [self._problem(i, data, loss) for i in range(len(networks))]
         first = problems[0]
-        test_x = np.stack([p.test_x for p in problems]) if self.spans and data.test else first.test_x
-        self.many = Problem(
-            stack([p.start for p in problems]), first.x, first.y, test_x, first.test_y, loss, first.k
-        )
-        self.axes = Problem(0, None, None, 0 if self.spans and data.test else None, None, loss, first.k)  # type: ignore[arg-type]
+        own_tests = bool(self.spans) and data.test is not None
+        test_x = np.stack([p.test_x for p in problems]) if own_tests else first.test_x
+        starts: Any = stack([p.start for p in problems])
         self.one = first
+        self.many = Problem(starts, first.x, first.y, test_x, first.test_y, loss, first.k)
+        every: Any = 0
+        self.axes = Problem(every, None, None, every if own_tests else None, None, loss, first.k)
 
     def _problem(self, i: int, data: Data, loss: Loss) -> Problem:
-        start = with_origin(self.networks[i], "")
-        test = (None, None) if data.test is None else (data.test.x, data.test.y)
-        x, y, test_x, test_y = (a if a is None else a.astype(start.dtype) for a in (data.x, data.y, *test))
+        """The i-th network's problem, in the dtype of the network."""
+        start, x, k = with_origin(self.networks[i], ""), data.x, data.dim
+        test_x, test_y = (None, None) if data.test is None else (data.test.x, data.test.y)
         if self.spans:
             span = self.spans[i]
-            x = x @ span.inside
+            x, k = x @ span.inside, span.k
             test_x = None if test_x is None else span.coordinates(test_x)
-            start = eqx.tree_at(lambda n: n.weights[0], start, span.coordinates(start.weights[0]))
-        return Problem(start, x, y, test_x, test_y, loss, x.shape[1])
+            first = span.coordinates(start.weights[0]).astype(start.dtype)
+            start = eqx.tree_at(lambda n: n.weights[0], start, first)
+        arrays = {"x": x, "y": data.y, "test_x": test_x, "test_y": test_y}
+        cast: Any = {key: None if a is None else a.astype(start.dtype) for key, a in arrays.items()}
+        return Problem(start, loss=loss, k=k, **cast)
 
     def lift(self, parameters: Network) -> list[Network]:
         """The networks with these parameters (leading axis: one a network), in the user's coordinates."""
@@ -112,7 +116,7 @@ class Reduction:
         for i, moved in enumerate(unstack(parameters, [n.origin for n in self.networks])):
             network = self.networks[i]
             if self.spans and network.trained[0]:
-                first = self.spans[i].lift(network.weights[0], moved.weights[0])
+                first = self.spans[i].lift(network.weights[0], moved.weights[0]).astype(network.dtype)
                 moved = eqx.tree_at(lambda n: n.weights[0], moved, first)
             lifted.append(with_origin(eqx.combine(moved, network), network.origin))
         return lifted

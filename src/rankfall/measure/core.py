@@ -67,8 +67,9 @@ class Measure:
         return [p.name for p in known if p.default is inspect.Parameter.empty]
 
     def of(self, **options: Any) -> "Measure":
-        """The same measure with other options: `rank.of(tol=1e-3)`."""
-        return replace(self, function=partial(self.function, **options))
+        """The same measure with other options, which its name then tells: `rank.of(tol=1e-3)`."""
+        told = ", ".join(f"{key}={value}" for key, value in options.items())
+        return replace(self, function=partial(self.function, **options), name=f"{self.name}({told})")
 
     def check(self, network: Network, data: Data, loss: Loss) -> None:
         """Raise a ValueError if a run of `network` on `data` cannot record this measure."""
@@ -134,4 +135,8 @@ def select(measures: Iterable[str | Measure]) -> tuple[Measure, ...]:
         if isinstance(measure, str) and measure not in MEASURES:
             raise unknown("measure", measure, MEASURES)
         chosen.append(MEASURES[measure] if isinstance(measure, str) else measure)
+    names = [measure.name for measure in chosen]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"two measures to record have the name {name!r}.")
     return tuple(chosen)

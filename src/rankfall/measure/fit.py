@@ -37,19 +37,19 @@ def gradient_norm(network: Network, data: Data, loss: Loss | str) -> Float[Array
     """The Euclidean norm of the gradient of the loss in the trained parameters."""
     trained, fixed = eqx.partition(network, moving(network))
     gradient = jax.grad(lambda part: named(loss)(eqx.combine(part, fixed)(data.x), data.y))(trained)
-    return _norm(gradient)
+    return norm(gradient)
 
 
 @measured("training accuracy", invariant=True)
 def accuracy(network: Network, data: Data) -> Float[Array, ""]:
     """The fraction of samples with a positive margin."""
-    return (margins.function(network, data) > 0).mean()
+    return (margins.function(network, data) > 0).mean(dtype=float)
 
 
 @measured("test accuracy", invariant=True)
 def test_accuracy(network: Network, data: Data) -> Float[Array, ""]:
     """The fraction of test samples with a positive margin."""
-    return (margins.function(network, _test_part(data)) > 0).mean()
+    return (margins.function(network, _test_part(data)) > 0).mean(dtype=float)
 
 
 @measured("output $f(x)$", dims=("sample", "output"), invariant=True)
@@ -95,7 +95,7 @@ def smoothed_margin(network: Network, data: Data, loss: Loss | str) -> Float[Arr
 @measured("norm $||W_l||_F$", dims=("layer",), invariant=True)
 def norms(network: Network) -> Float[Array, " layer"]:
     """The Frobenius norm of each layer's weights."""
-    return jnp.stack([_norm(w) for w in network.weights])
+    return jnp.stack([norm(w) for w in network.weights])
 
 
 @measured("weight", dims=("weight",))
@@ -117,10 +117,10 @@ def _test_part(data: Data) -> Data:
 @in_float64
 def parameter_norm(network: Network) -> Float[Array, ""]:
     r"""The Euclidean norm $\|\theta\|$ of everything trained, biases included."""
-    return _norm(eqx.filter(network, moving(network)))
+    return norm(eqx.filter(network, moving(network)))
 
 
-def _norm(tree: Any) -> Any:
+def norm(tree: Any) -> Any:
     """The Euclidean norm of all leaves, scaled so that entries like 1e-200 do not vanish when squared."""
     leaves = jax.tree.leaves(tree)
     largest = jnp.stack([jnp.abs(leaf).max() for leaf in leaves]).max()
@@ -138,8 +138,7 @@ def _order(network: Network) -> int:
 
 
 def _log_expm1_exp(s: Any) -> Any:
-    """log(exp(exp(s)) - 1), whose limit for s to minus infinity is s + exp(s)/2."""
-    low = s < -15.0
-    return jnp.where(
-        low, s + jnp.exp(jnp.minimum(s, 0.0)) / 2, jnp.log(jnp.expm1(jnp.exp(jnp.where(low, 0.0, s))))
-    )
+    """log(exp(exp(s)) - 1): s + exp(s)/2 where s is very negative, and exp(s) where that is large."""
+    low, high = s < -15.0, s > 4.0
+    middle = jnp.log(jnp.expm1(jnp.exp(jnp.where(low | high, 0.0, s))))
+    return jnp.where(low, s + jnp.exp(jnp.minimum(s, 0.0)) / 2, jnp.where(high, jnp.exp(s), middle))

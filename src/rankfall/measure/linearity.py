@@ -2,13 +2,13 @@
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from rankfall.data import Data
 from rankfall.measure.core import measured
+from rankfall.measure.fit import norm
 from rankfall.network import Network
 from rankfall.precision import Array
 
@@ -40,6 +40,8 @@ def fresh_linearity(network: Network, data: Data, seed: int = 0) -> Float[Array,
 
 
 def _explained(network: Network, f: Any, fit: Any) -> Any:
+    largest = jnp.maximum(jnp.abs(f).max(), jnp.finfo(f.dtype).tiny)  # so that no square vanishes
+    f, fit = f / largest, fit / largest
     centre = f.mean(axis=0) if network.has_bias else 0.0
     total = ((f - centre) ** 2).sum()
     return 1 - ((f - fit) ** 2).sum() / jnp.where(total > 0, total, 1.0)
@@ -57,6 +59,5 @@ def _inputs(network: Network, x: Any) -> Any:
 def distance_to_twin(network: Network, twin: Network) -> Float[Array, ""]:
     r"""$\|\sqrt{c}\,W - W^{lin}\| / \|W^{lin}\|$ with $c = (1+\alpha)/2$ (Zhang et al., Fig. 3)."""
     root = jnp.sqrt(jnp.asarray(network.mean_slope))
-    apart = jax.tree.leaves([root * w - v for w, v in zip(network.weights, twin.weights, strict=True)])
-    size = jax.tree.leaves(twin.weights)
-    return jnp.sqrt(sum((a**2).sum() for a in apart) / sum((s**2).sum() for s in size))
+    apart = [root * w - v for w, v in zip(network.weights, twin.weights, strict=True)]
+    return norm(apart) / norm(twin.weights)

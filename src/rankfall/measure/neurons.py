@@ -67,6 +67,7 @@ def distinct_directions(network: Network, tol: float = 1e-3, small: float = 1e-6
     are left out: they have no direction worth counting.
     """
     first = network.weights[0].astype(float)
+    first = first / jnp.maximum(jnp.abs(first).max(), jnp.finfo(float).tiny)
     length = jnp.linalg.norm(first, axis=1)
     counted = length > small * length.max()
     unit = first / jnp.where(counted, length, 1.0)[:, None]
