@@ -1,4 +1,4 @@
-"""Gradient flow to a tolerance against gradient descent with a small step: gradient evaluations and errors."""
+"""Gradient flow to a tolerance against gradient descent with a small step: their work and their errors."""
 
 import time
 
@@ -47,8 +47,9 @@ def compare(slope: float, data: rf.Data) -> Row:
     flowed, descended = errors(ours, exact), errors(peer, exact)
     evaluations = ours.settings["evaluations"]
     what = (
-        f"gradient evaluations to t = {end:g}, flow at rtol {RTOL:g} against descent at step {STEP:g}; error of the "
-        f"weights halfway {flowed[0]:.1e} against {descended[0]:.1e}, at the end {flowed[1]:.1e} against {descended[1]:.1e}"
+        f"gradient evaluations to t = {end:g}: flow at rtol {RTOL:g} against descent at step {STEP:g}; "
+        f"relative error of the weights halfway {flowed[0]:.1e} against {descended[0]:.1e}, "
+        f"at the end {flowed[1]:.1e} against {descended[1]:.1e}"
     )
     return Row(
         f"flow, slope {slope:g}",

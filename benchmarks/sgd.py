@@ -1,7 +1,8 @@
 """SGD on a set of the size of MNIST, against its matrix products alone and against PyTorch."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from types import ModuleType
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,10 +11,10 @@ import numpy as np
 import rankfall as rf
 from benchmarks import threads
 from benchmarks.table import Row, duration
-from benchmarks.timing import per_step, say, side_by_side
+from benchmarks.timing import Run, say, step_times
 
 SAMPLES, DIM, WIDTH, CLASSES, BATCH, STEP = 60_000, 784, 1000, 10, 64, 0.01
-SHORT, LONG = 500, 2000
+SHORT, LONG = 200, 1400
 
 
 def problem() -> tuple[rf.Data, rf.Network]:
@@ -25,27 +26,20 @@ def problem() -> tuple[rf.Data, rf.Network]:
     return rf.Data(x, rng.integers(0, CLASSES, SAMPLES)), network
 
 
-def rankfall_step(data: rf.Data, network: rf.Network) -> Callable[[], float]:
+def rankfall_run(data: rf.Data, network: rf.Network) -> Run:
+    options = {"batch": BATCH, "measures": ["norms"], "show": False}
+
     def run(steps: int) -> rf.Trajectory:
-        return rf.descent(
-            network,
-            data,
-            "cross_entropy",
-            STEP,
-            steps,
-            batch=BATCH,
-            measures=["norms"],
-            record=[steps],
-            show=False,
-        )
+        return rf.descent(network, data, "cross_entropy", STEP, steps, record=[steps], **options)
 
-    return per_step(run, SHORT, LONG)
+    return Run(run, SHORT, LONG)
 
 
-def products() -> Callable[[], float]:
+def products_run() -> Run:
     """The five matrix products of one step, and nothing else.
 
-    Each turn of the loop feeds the next, so that none can be left out; orthonormal rows keep the numbers in range.
+    Each turn of the loop feeds the next, so that none can be left out; orthonormal rows keep the numbers in
+    range.
     """
     rng = np.random.default_rng(0)
     x = jnp.asarray(np.linalg.qr(rng.normal(size=(DIM, BATCH)))[0].T, dtype=jnp.float32)
@@ -58,11 +52,17 @@ def products() -> Callable[[], float]:
         return (outputs @ second).T @ x, outputs.T @ hidden
 
     loop = jax.jit(lambda first, turns: jax.lax.fori_loop(0, turns, turn, (first, second)))
-    return per_step(lambda turns: jax.block_until_ready(loop(first, turns)), SHORT, LONG)
+    return Run(lambda turns: jax.block_until_ready(loop(first, turns)), SHORT, LONG)
 
 
-def torch_step(torch: ModuleType, data: rf.Data, network: rf.Network) -> Callable[[], float]:
-    """An eager loop on tensors in memory, shuffled anew in every epoch."""
+def batches(torch: ModuleType) -> Iterator[Any]:
+    """The indices of the batches, shuffled anew in every epoch, without end."""
+    while True:
+        yield from torch.randperm(SAMPLES).split(BATCH)
+
+
+def torch_run(torch: ModuleType, data: rf.Data, network: rf.Network) -> Run:
+    """An eager loop on tensors in memory."""
     x, y = torch.from_numpy(data.x), torch.from_numpy(data.y).long()
     model = torch.nn.Sequential(
         torch.nn.Linear(DIM, WIDTH, bias=False), torch.nn.ReLU(), torch.nn.Linear(WIDTH, CLASSES, bias=False)
@@ -72,29 +72,23 @@ def torch_step(torch: ModuleType, data: rf.Data, network: rf.Network) -> Callabl
     optimiser = torch.optim.SGD(model.parameters(), lr=STEP)
 
     def run(steps: int) -> None:
-        batches = iter(())
-        for _ in range(steps):
-            chosen = next(batches, None)
-            if chosen is None:
-                batches = iter(torch.randperm(SAMPLES).split(BATCH))
-                chosen = next(batches)
+        for chosen, _ in zip(batches(torch), range(steps), strict=False):
             optimiser.zero_grad()
             torch.nn.functional.cross_entropy(model(x[chosen]), y[chosen]).backward()
             optimiser.step()
 
-    return per_step(run, SHORT, LONG)
+    return Run(run, SHORT, LONG)
 
 
 def bench() -> list[Row]:
     data, network = problem()
+    runs = [rankfall_run(data, network), products_run()]
     torch = threads.torch()
-    say("setting up")
-    measures = [rankfall_step(data, network), products()]
     if torch is None:
         say("PyTorch is not installed, so only the matrix products are compared: pip install torch")
     else:
-        measures.append(torch_step(torch, data, network))
-    ours, needed, *peer = side_by_side(measures)
+        runs.append(torch_run(torch, data, network))
+    ours, needed, *peer = step_times(runs)
     size = f"float32, {SAMPLES:,} x {DIM}, {WIDTH} neurons, {CLASSES} classes, batches of {BATCH}"
     rows = [
         Row(

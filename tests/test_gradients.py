@@ -16,7 +16,12 @@ from rankfall.precision import float64
 STRUCTURES = {
     2: {"hidden": (5,), "slope": 0.3, "bias": True},
     3: {"hidden": (5, 4), "slope": 0.0, "bias": False, "linear_tail": 2},
-    4: {"hidden": (5, 4, 3), "slope": 0.1, "bias": (True, False, True, True), "trained": (True, False, True, True)},
+    4: {
+        "hidden": (5, 4, 3),
+        "slope": 0.1,
+        "bias": (True, False, True, True),
+        "trained": (True, False, True, True),
+    },
     5: {"hidden": (4, 4, 4, 3), "slope": 0.2, "bias": False, "trained": (False, True, True, True, True)},
 }
 CASES = [(loss, depth) for loss in LOSSES for depth in STRUCTURES]
@@ -42,7 +47,7 @@ def problem(loss, depth):
 
 @cache
 def gradients(loss, depth):
-    """The gradients of the mean, of the sum and of the log of the loss, as networks with None where nothing moves."""
+    """The gradients of the mean, the sum and the log of the loss: networks with None where nothing moves."""
     network, data = problem(loss, depth)
     trained, fixed = eqx.partition(network, moving(network))
 
@@ -52,7 +57,9 @@ def gradients(loss, depth):
 
     with float64():
         slopes = jax.tree.map(np.asarray, jax.jit(jax.jacrev(values))(trained))
-    return {name: jax.tree.map(lambda leaf, i=i: leaf[i], slopes) for i, name in enumerate((*REDUCTIONS, "log"))}
+    return {
+        name: jax.tree.map(lambda leaf, i=i: leaf[i], slopes) for i, name in enumerate((*REDUCTIONS, "log"))
+    }
 
 
 def naive_loss(loss, f, y):

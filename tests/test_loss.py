@@ -140,7 +140,9 @@ def test_the_gradient_of_the_log_square_loss_is_finite_where_one_sample_is_fitte
 
 def test_wrong_by_ten_thousand_is_a_finite_loss():
     assert logistic(np.array([-1e4]), np.ones(1)) == 1e4
-    np.testing.assert_allclose(exponential.log(np.array([-1e4, 0.0]), np.ones(2)), 1e4 - np.log(2), rtol=1e-15)
+    np.testing.assert_allclose(
+        exponential.log(np.array([-1e4, 0.0]), np.ones(2)), 1e4 - np.log(2), rtol=1e-15
+    )
 
 
 # Names and targets
@@ -188,7 +190,12 @@ def test_targets_that_fit_pass(loss, y, outputs):
     [
         (square, NUMBERS, 1, r"network has 1 outputs, but the targets have shape \(6, 3\)"),
         (square, NUMBERS[:, 0], 2, "network has 2 outputs"),
-        (logistic, np.array([0.0, 1.0, 1.0]), 1, r"needs labels -1 and \+1.*0, 1\. Map 0 and 1 with y = 2\*y - 1"),
+        (
+            logistic,
+            np.array([0.0, 1.0, 1.0]),
+            1,
+            r"needs labels -1 and \+1.*0, 1\. Map 0 and 1 with y = 2\*y - 1",
+        ),
         (exponential, np.arange(7.0), 1, r"the exponential loss needs labels.*0, 1, 2, 3, 4, \.\.\."),
         (logistic, np.ones(4), 1, r"all 4 labels are \+1: the logistic loss needs both classes"),
         (logistic, np.stack([SIGNS, SIGNS], axis=1), 2, "for one output; for 2 use 'cross_entropy'"),

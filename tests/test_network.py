@@ -208,9 +208,7 @@ def test_a_constant_second_layer_is_one_over_the_width_and_trained():
 def test_balanced_neurons_have_equal_norms_in_and_out_at_any_depth(widths):
     network = Network.balanced(widths, 0.1, 2.0, 3)
     for before, after in zip(network.weights[:-1], network.weights[1:], strict=True):
-        np.testing.assert_allclose(
-            np.linalg.norm(after, axis=0), np.linalg.norm(before, axis=1), rtol=1e-14
-        )
+        np.testing.assert_allclose(np.linalg.norm(after, axis=0), np.linalg.norm(before, axis=1), rtol=1e-14)
     assert np.abs(neuron_balance(network)).max() < 1e-15
 
 
@@ -259,7 +257,9 @@ def test_stacked_networks_come_apart_again():
 
 
 def test_a_network_says_what_it_is():
-    network = Network.gaussian((3, 5, 4, 1), 0.1, 1.0, 7, bias=True, trained=(True, False, True), linear_tail=2)
+    network = Network.gaussian(
+        (3, 5, 4, 1), 0.1, 1.0, 7, bias=True, trained=(True, False, True), linear_tail=2
+    )
     assert repr(network) == (
         "Network(3-5-4-1, slope 0.1, biases, 2 linear layers at the end, layer 2 fixed; "
         "gaussian(scale=1, seed=7))"

@@ -109,7 +109,9 @@ def test_a_tracer_is_found_anywhere_in_a_tree():
 
     @jax.jit
     def look(x):
-        found.extend([is_traced(x), is_traced({"deep": [1.0, (x,)]}), is_traced(THIRDS, x), is_traced(THIRDS)])
+        found.extend(
+            [is_traced(x), is_traced({"deep": [1.0, (x,)]}), is_traced(THIRDS, x), is_traced(THIRDS)]
+        )
         return x
 
     look(1.0)

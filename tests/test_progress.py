@@ -90,9 +90,13 @@ def test_on_a_terminal_there_is_a_bar_with_the_task_and_the_note(clock, terminal
 
 
 def test_the_bar_is_taken_away_also_after_ctrl_c(clock, terminal):
-    with pytest.raises(KeyboardInterrupt), redirect_stderr(terminal), progress("flow") as shown:
-        clock.now += PATIENCE
-        shown.update(0.5)
-        raise KeyboardInterrupt
+    def interrupted():
+        with progress("flow") as shown:
+            clock.now += PATIENCE
+            shown.update(0.5)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), redirect_stderr(terminal):
+        interrupted()
     hide_cursor, show_cursor = "\x1b[?25l", "\x1b[?25h"
     assert terminal.getvalue().count(hide_cursor) == terminal.getvalue().count(show_cursor) == 1

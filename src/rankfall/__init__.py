@@ -9,12 +9,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rankfall import data, loss, measure, papers, plot, theory
     from rankfall.data import Data
-    from rankfall.dynamics import FlowWarning, Until, descent, every, flow, linear, logarithmic
+    from rankfall.dynamics import (
+        DescentWarning,
+        FlowWarning,
+        Until,
+        descent,
+        every,
+        flow,
+        linear,
+        logarithmic,
+    )
     from rankfall.network import Network
     from rankfall.trajectory import Trajectory
 
 __all__ = [
     "Data",
+    "DescentWarning",
     "FlowWarning",
     "Network",
     "Trajectory",
@@ -37,7 +47,8 @@ _HOMES = {
     "Network": "network",
     "Trajectory": "trajectory",
     **dict.fromkeys(
-        ["FlowWarning", "Until", "descent", "every", "flow", "linear", "logarithmic"], "dynamics"
+        ["DescentWarning", "FlowWarning", "Until", "descent", "every", "flow", "linear", "logarithmic"],
+        "dynamics",
     ),
 }
 

@@ -37,6 +37,9 @@ def main() -> NoReturn:
     except (ValueError, OSError) as error:
         print(f"rankfall: {error}", file=sys.stderr)
         sys.exit(2)
+    except MemoryError as error:
+        print(f"rankfall: this needs more memory than there is. {error}", file=sys.stderr)
+        sys.exit(2)
     sys.exit(0)
 
 
@@ -82,6 +85,7 @@ def run(
     ] = None,
     clock: Annotated[str, typer.Option(help="The clock of the flow: time or loss.")] = "time",
     rtol: Annotated[float, typer.Option(help="The tolerance of the flow.")] = 1e-8,
+    budget: Annotated[int, typer.Option(help="The most steps that the flow may try.")] = 100_000,
     steps: Annotated[int | None, typer.Option(help="Gradient descent: how many steps.")] = None,
     step: Annotated[float, typer.Option(help="Gradient descent: the step size.")] = 0.01,
     batch: Annotated[int | None, typer.Option(help="Gradient descent: the batch size of SGD.")] = None,
@@ -99,6 +103,10 @@ def run(
         raise ValueError(
             "say how long: --until TIME or --loss-below LOSS for gradient flow, or --steps N for descent."
         )
+    if steps is None and batch is not None:
+        raise ValueError("--batch is for gradient descent: it goes with --steps.")
+    if steps is not None and clock != "time":
+        raise ValueError("--clock is for gradient flow: it goes with --until or --loss-below.")
     points = _data(data, label, option or [])
     network = _network(points, width, slope, init, scale, bias, seed, loss)
     record = (dynamics.logarithmic if log else dynamics.linear)(records)
@@ -117,11 +125,14 @@ def run(
             rtol=rtol,
             measures=measure,
             record=record if until is not None else None,
+            budget=budget,
         )
-    name = f"{Path(points.name).stem}_slope{slope:g}_seed{seed}"
+    name = f"{points.name}_slope{slope:g}_seed{seed}"
     saved = trajectory.to_netcdf(out / f"{name}.nc")
-    drawn = plot.save(plot.run_figure(trajectory), out / f"{name}.png")
-    _summarise(trajectory, network, saved, drawn)
+    kept = [f"saved: {saved}"]
+    if plot.drawable(trajectory):
+        kept.append(f"figure: {plot.save(plot.run_figure(trajectory), out / f'{name}.png')}")
+    _summarise(trajectory, network, kept)
 
 
 def _data(data: str, label: str | None, options: list[str]) -> "Data":
@@ -131,7 +142,11 @@ def _data(data: str, label: str | None, options: list[str]) -> "Data":
     from rankfall.naming import unknown
 
     if data.endswith(ENDINGS) or Path(data).exists():
+        if options:
+            raise ValueError("--data-option is for constructed sets; a file has no options.")
         return sets.load(data, label=label)
+    if label is not None:
+        raise ValueError("--label names a column of a .csv file; a constructed set has its own targets.")
     known = [name for name in sets.__all__ if hasattr(synthetic, name) and name not in ("Data", "symmetrise")]
     if data not in known:
         raise unknown("file or data set", data, known)
@@ -166,9 +181,8 @@ def _network(
         hidden = [int(part) for part in width.split(",")]
     except ValueError:
         raise ValueError(f"--width takes whole numbers like 100 or 100,100, not {width!r}.") from None
-    outputs = (
-        int(data.y.max()) + 1 if named(loss).targets == "classes" else data.y.reshape(data.n, -1).shape[1]
-    )
+    classes = named(loss).targets == "classes"
+    outputs = max(int(data.y.max()) + 1, 2) if classes else data.y.reshape(data.n, -1).shape[1]
     sizes: dict[str, Any] = {INITS[init]: scale} | ({"bias": True} if bias else {})
     if bias and init in ("balanced", "rank_one"):
         raise ValueError(f"the initialisation {init} is for networks without biases.")
@@ -176,13 +190,13 @@ def _network(
     return made
 
 
-def _summarise(trajectory: "Trajectory", network: "Network", saved: Path, drawn: Path) -> None:
+def _summarise(trajectory: "Trajectory", network: "Network", kept: list[str]) -> None:
     """What the run started from, what it came to, and where that is kept."""
     from rich.console import Console
     from rich.table import Table
 
     console = Console()
-    console.print(repr(network), highlight=False, markup=False)
+    _say(console, repr(network))
     table = Table("measure", "start", "end")
     for name, values in trajectory.dataset.data_vars.items():
         if values[0].size <= 10:
@@ -190,8 +204,13 @@ def _summarise(trajectory: "Trajectory", network: "Network", saved: Path, drawn:
     console.print(table)
     shown = {key: value for key, value in trajectory.settings.items() if key != "versions"}
     for key, value in shown.items():
-        console.print(f"{key.replace('_', ' ')}: {value}", highlight=False, markup=False)
-    console.print(f"saved: {saved}\nfigure: {drawn}", highlight=False, markup=False)
+        _say(console, f"{key.replace('_', ' ')}: {value}")
+    _say(console, "\n".join(kept))
+
+
+def _say(console: Any, text: str) -> None:
+    """Print as it is: no markup, no colours, no line breaks but the text's own."""
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def _numbers(values: Any) -> str:
@@ -217,19 +236,18 @@ def reproduce(
     chosen = list(experiments(paper, figure))
     for number, experiment in enumerate(chosen, 1):
         title = f"{experiment.paper}, Figure {experiment.figure}: {experiment.title}"
-        console.print(f"\n[{number} of {len(chosen)}] {title}", highlight=False, markup=False)
+        _say(console, f"\n[{number} of {len(chosen)}] {title}")
         results.append((experiment, _one(experiment, full, out, console)))
         write_claims(results, out / "claims.json")
     verdicts = [claim.verdict for _, reproduction in results for claim in reproduction.claims]
     counts = ", ".join(f"{verdicts.count(v)} {v}" for v in dict.fromkeys(verdicts))
-    console.print(
-        f"\n{len(verdicts)} claims: {counts}. All of them are in {out / 'claims.json'}.", highlight=False
-    )
+    _say(console, f"\n{len(verdicts)} claims: {counts}. All of them are in {out / 'claims.json'}.")
 
 
 def _one(experiment: "Experiment", full: bool, out: Path, console: Any) -> "Reproduction":
     """Run one experiment, save its figures, show its claims."""
     from rich.table import Table
+    from rich.text import Text
 
     from rankfall import plot
 
@@ -237,12 +255,10 @@ def _one(experiment: "Experiment", full: bool, out: Path, console: Any) -> "Repr
     table = Table("claim", "expected", "measured", "verdict", show_lines=True)
     colours = {"holds": "green", "fails": "red"}
     for claim in reproduction.claims:
-        note = f"\n[dim]{claim.note}[/dim]" if claim.note else ""
-        colour = colours.get(claim.verdict, "yellow")
-        table.add_row(
-            claim.sentence + note, claim.expected, claim.measured, f"[{colour}]{claim.verdict}[/{colour}]"
-        )
+        sentence = Text.assemble(claim.sentence, ("\n" + claim.note if claim.note else "", "dim"))
+        verdict = Text(claim.verdict, style=colours.get(claim.verdict, "yellow"))
+        table.add_row(sentence, Text(claim.expected), Text(claim.measured), verdict)
     console.print(table)
     for name, figure in reproduction.figures.items():
-        console.print(f"figure: {plot.save(figure, out / f'{name}.png')}", highlight=False, markup=False)
+        _say(console, f"figure: {plot.save(figure, out / f'{name}.png')}")
     return reproduction

@@ -438,6 +438,8 @@ def _floats(values: Any) -> np.ndarray:
 
 
 def _rng(seed: int) -> np.random.Generator:
+    if int(seed) != seed or seed < 0:
+        raise ValueError(f"the seed must be a whole number of at least 0, not {seed}.")
     return np.random.default_rng(seed)
 
 

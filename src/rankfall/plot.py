@@ -57,6 +57,8 @@ def colours(count: int) -> np.ndarray:
 def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
     """Write the figure under a temporary name, rename it, and close it."""
     path = Path(path)
+    if not path.suffix:
+        raise ValueError(f"say the format of the figure by an ending: {path}.png, .pdf or .svg.")
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
@@ -68,17 +70,22 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
     return path
 
 
+def drawable(run: Trajectory) -> list[xr.DataArray]:
+    """The measures of a run that are a line, or a few lines, over time."""
+    return [run[name] for name in run.dataset.data_vars if _lines(run[name]) is not None]
+
+
 def run_figure(run: Trajectory) -> Figure:
     """One panel for each measure of a run that is a line, or a few lines, over time."""
-    drawable = [run[name] for name in run.dataset.data_vars if _lines(run[name]) is not None]
-    if not drawable:
+    shown = drawable(run)
+    if not shown:
         raise ValueError("this run recorded nothing that can be drawn as lines over time.")
     with style():
-        columns = min(len(drawable), 3)
-        figure, axes = panels(columns, -(-len(drawable) // columns))
-        for ax, values in zip(axes.flat, drawable, strict=False):
+        columns = min(len(shown), 3)
+        figure, axes = panels(columns, -(-len(shown) // columns))
+        for ax, values in zip(axes.flat, shown, strict=False):
             draw(ax, values)
-        for ax in axes.flat[len(drawable) :]:
+        for ax in axes.flat[len(shown) :]:
             ax.set_visible(False)
     return figure
 

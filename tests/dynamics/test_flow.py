@@ -4,7 +4,6 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
 from rankfall import Data, FlowWarning, Network, Until, flow, linear
-from rankfall.dynamics import flow as flow_module
 
 RNG = np.random.default_rng(5)
 
@@ -71,18 +70,17 @@ def exponential(f, y):
 
 # Three layers against SciPy
 
-DEEP = Network.gaussian((3, 4, 3, 1), 1.0, 1.5, 3)
 REGRESSION = Data(RNG.normal(size=(6, 3)), RNG.normal(size=6))
 TIMES = np.linspace(0.0, 1.0, 11)
 
 
-def leaky(slope, seed=3):
-    return Network.gaussian((3, 4, 3, 1), slope, 1.5, seed)
+def deep(slope, seed=21):
+    return Network.gaussian((3, 4, 3, 1), slope, 2.5, seed)
 
 
-def run_deep(network, rtol, end=1.0):
-    run = flow(network, REGRESSION, "square", end, rtol=rtol, measures=["weights"], record=end * TIMES)
-    return run, oracle(network, REGRESSION, square, end * TIMES)
+def run_deep(network, rtol=1e-10):
+    run = flow(network, REGRESSION, "square", 1.0, rtol=rtol, measures=["weights"], record=TIMES)
+    return run, oracle(network, REGRESSION, square, TIMES)
 
 
 def patterns(theta, network):
@@ -95,43 +93,45 @@ def relative(found, expected):
 
 @pytest.mark.parametrize("slope", [1.0, 0.2])
 def test_a_deep_flow_is_that_of_scipy(slope):
-    network = leaky(slope)
-    run, expected = run_deep(network, rtol=1e-9)
-    crossed = any((patterns(row, network) != patterns(expected[0], network)).any() for row in expected)
-    assert not crossed  # smooth all the way
+    network = deep(slope)
+    run, expected = run_deep(network)
+    same = [(patterns(row, network) == patterns(expected[0], network)).all() for row in expected]
+    assert slope == 1 or all(same)  # smooth all the way
     assert relative(expected[-1], expected[0]) > 0.1
-    assert relative(pack(run.network.weights), expected[-1]) < 1e-7
+    assert relative(pack(run.network.weights), expected[-1]) < 1e-8
     for found, row in zip(run.weights.values, expected, strict=True):
-        assert relative(found, row) < 1e-7
+        assert relative(found, row) < 1e-7  # the interpolation between steps is of a lower order
     np.testing.assert_array_equal(run.time, TIMES)
-    assert run.settings["outcome"] == flow_module.ARRIVED
+    assert run.settings["outcome"] == "reached the time asked for"
 
 
 def test_a_flow_across_kinks_is_that_of_scipy():
-    network = leaky(0.2, seed=11)
-    run, expected = run_deep(network, rtol=1e-9, end=3.0)
+    network = deep(0.2, seed=9)
+    run, expected = run_deep(network)
     assert (patterns(expected[-1], network) != patterns(expected[0], network)).any()
     assert run.settings["steps_across_kinks"] > 0
     assert run.settings["chattering_pairs"] == 0
-    assert relative(pack(run.network.weights), expected[-1]) < 1e-6
+    assert relative(pack(run.network.weights), expected[-1]) < 1e-7
 
 
 def test_the_error_falls_in_proportion_to_the_tolerance_and_with_the_fifth_power_of_the_steps():
-    runs = {rtol: run_deep(DEEP, rtol) for rtol in (1e-5, 1e-9)}
-    errors = {rtol: relative(pack(run.network.weights), expected[-1]) for rtol, (run, expected) in runs.items()}
+    runs = {rtol: run_deep(deep(1.0), rtol) for rtol in (1e-6, 1e-10)}
+    errors = {
+        rtol: relative(pack(run.network.weights), expected[-1]) for rtol, (run, expected) in runs.items()
+    }
     steps = {rtol: run.settings["steps"] for rtol, (run, _) in runs.items()}
-    assert 0.8 < np.log(errors[1e-5] / errors[1e-9]) / np.log(1e4) < 1.25
-    assert 4 < np.log(errors[1e-5] / errors[1e-9]) / np.log(steps[1e-9] / steps[1e-5]) < 7
+    assert 0.8 < np.log(errors[1e-6] / errors[1e-10]) / np.log(1e4) < 1.25
+    assert 4 < np.log(errors[1e-6] / errors[1e-10]) / np.log(steps[1e-10] / steps[1e-6]) < 7
     for rtol, (run, _) in runs.items():
-        assert 0.1 * errors[rtol] < run.settings["error_estimate"] < 100 * errors[rtol]
+        assert errors[rtol] / 10 < run.settings["error_estimate"] < 1000 * errors[rtol]
         tried = run.settings["steps"] + run.settings["rejected_steps"]
         assert 6 * tried <= run.settings["evaluations"] <= 6 * tried + 3  # Tsit5 has six stages
 
 
 def test_flow_conserves_the_balance_of_linear_layers_and_of_every_neuron():
     for slope, conserved in ((1.0, lambda c: c), (0.2, np.diag)):
-        network = leaky(slope)
-        run, _ = run_deep(network, rtol=1e-9)
+        network = deep(slope)
+        run, _ = run_deep(network)
         for before, after in ((0, 1), (1, 2)):
             balance = [
                 conserved(w[after].T @ w[after] - w[before] @ w[before].T)
@@ -188,7 +188,7 @@ def test_without_a_time_the_flow_runs_until_the_condition(record):
 def test_the_flow_ends_at_its_time_where_the_condition_is_not_met_before():
     run = run_one_sample(time=0.2, record=[0.1])
     np.testing.assert_array_equal(run.time, [0.0, 0.1, 0.2])
-    assert run.settings["outcome"] == flow_module.ARRIVED
+    assert run.settings["outcome"] == "reached the time asked for"
 
 
 def test_a_condition_that_holds_at_the_start_ends_the_flow_there():
@@ -226,7 +226,7 @@ def test_an_interrupt_keeps_what_was_reached(monkeypatch):
     monkeypatch.setattr("rankfall.progress.Progress.update", interrupt)
     run = run_one_sample(time=10.0)
     assert "interrupted" in run.settings["outcome"]
-    assert 0 < run.time[-1]
+    assert run.time[-1] > 0
     np.testing.assert_allclose(run.outputs, growth(run.time.values), rtol=1e-6)
 
 
@@ -238,7 +238,7 @@ def test_the_flow_stops_exactly_where_the_gradient_is_small_enough():
     def gradient(t):
         return np.sqrt(2) * 5.0 * np.sqrt(growth(t) / 5.0) * (2.0 - growth(t)) - 1e-2
 
-    np.testing.assert_allclose(run.time[-1], brentq(gradient, 0.25, 2.0, xtol=1e-14), rtol=1e-7)
+    np.testing.assert_allclose(run.time[-1], brentq(gradient, 0.25, 2.0, xtol=1e-14), rtol=1e-6)
 
 
 # The loss clock
@@ -247,9 +247,9 @@ SEPARABLE = Data([[1.0, 0.2], [0.3, 1.0], [-1.0, 0.1], [-0.2, -0.9]], [1.0, 1.0,
 MARGINS = ["log_loss", "smoothed_margin", "normalised_margin", "margins"]
 
 
-def run_loss_clock(until=4.0):
-    network = Network.gaussian((2, 4, 1), 0.2, 1.0, 0)
-    return network, flow(network, SEPARABLE, "exponential", until, clock="loss", measures=MARGINS, rtol=1e-9)
+def run_loss_clock():
+    network = Network.gaussian((2, 4, 1), 0.2, 1.0, 2)
+    return network, flow(network, SEPARABLE, "exponential", 9.0, clock="loss", measures=MARGINS, rtol=1e-9)
 
 
 def test_the_loss_clock_runs_through_the_same_weights_as_plain_time():
@@ -260,13 +260,13 @@ def test_the_loss_clock_runs_through_the_same_weights_as_plain_time():
     assert times[-1] > 1.0
     for theta, margins in zip(oracle(network, SEPARABLE, exponential, times), early.margins, strict=True):
         f = layers(unpack(theta, network), 0.2, SEPARABLE.x)[2]
-        np.testing.assert_allclose(margins, SEPARABLE.y * f, rtol=1e-6)
+        np.testing.assert_allclose(margins, SEPARABLE.y * f, rtol=1e-6, atol=1e-7)
 
 
 def test_the_smoothed_margin_never_falls_and_stays_below_the_normalised_one():
     _, run = run_loss_clock()
     separated = run.log_loss + np.log(4) < 0
-    assert separated.values.sum() > 50
+    assert separated.values.sum() > 100
     smoothed = run.smoothed_margin.values[separated]
     assert (np.diff(smoothed) >= -1e-9 * smoothed[1:]).all()
     assert (smoothed <= run.normalised_margin.values[separated] * (1 + 1e-12)).all()
@@ -287,7 +287,9 @@ def test_the_log_time_of_a_linear_model_is_known_in_closed_form():
     # L = exp(-w) gives dw/ds = 1 and t = exp(w0) (exp(s) - 1).
     data = Data([[1.0], [-1.0]], [1.0, -1.0])
     network = Network([[[0.5]]])
-    run = flow(network, data, "exponential", 1000.0, clock="loss", measures=["log_loss"], record=[1e-3, 1.0, 30.0])
+    run = flow(
+        network, data, "exponential", 1000.0, clock="loss", measures=["log_loss"], record=[1e-3, 1.0, 30.0]
+    )
     s = np.array([0.0, 1e-3, 1.0, 30.0, 1000.0])
     np.testing.assert_array_equal(run.s, s)
     np.testing.assert_allclose(run.log_loss, -0.5 - s, rtol=1e-7)
@@ -300,30 +302,23 @@ def test_the_log_time_of_a_linear_model_is_known_in_closed_form():
 # Kinks
 
 
-def run_sticky(pull, rtol, **options):
-    """One ReLU neuron on two samples; once it is on the first one's kink, it is pushed there from both sides.
-
-    Active on x_1 = (1, 0) it is pushed down by `pull` there; inactive, up by x_2 = (1/2, 1), where it is wanted at 2.
-    So it slides: w_1 = 0 and w_2' = 2 - w_2 (Filippov 1988).
-    """
+@pytest.mark.parametrize("pull", [1.01, 2.0, 5.0, 20.0])
+def test_a_flow_that_sticks_to_a_kink_slides_along_it_and_is_reported(pull):
+    # One ReLU neuron. Active on x_1 = (1, 0), it is pushed down there by `pull`; inactive, up by x_2 = (1/2, 1),
+    # where it is wanted at 2. So it comes to the kink and slides: w_1 = 0, w_2' = 2 - w_2 (Filippov 1988).
     network = Network([[[0.3, 0.1]], [[1.0]]], slope=0.0, trained=(True, False))
     data = Data([[1.0, 0.0], [0.5, 1.0]], [-pull, 2.0])
-    return flow(network, data, "square.sum", 1.0, rtol=rtol, measures=["weights"], record=linear(11), **options)
-
-
-@pytest.mark.parametrize("pull", [1.01, 2.0, 5.0, 20.0])
-def test_a_flow_that_sticks_to_a_kink_is_reported(pull):
     with pytest.warns(FlowWarning) as caught:
-        run = run_sticky(pull, rtol=1e-6, budget=20_000)
-    assert any("chattering on kinks: 1 neuron-sample pair" in str(warning.message) for warning in caught)
+        run = flow(network, data, "square.sum", 1.0, rtol=1e-5, measures=["weights"], record=linear(11))
+    assert run.time[-1] == 1.0
+    w1, w2 = run.weights.values[:, 0], run.weights.values[:, 1]
+    first = (np.abs(w1) < 1e-3).argmax()
+    np.testing.assert_allclose(w1[first:], 0.0, atol=1e-3)
+    slide = 2 - (2 - w2[first]) * np.exp(run.time.values[first] - run.time.values)
+    np.testing.assert_allclose(w2[first:], slide[first:], rtol=1e-3)
+    assert "chattering on kinks: 1 neuron-sample pair" in str(caught[0].message)
     assert run.settings["chattering_pairs"] == 1
     assert run.settings["steps_across_kinks"] > 100
-    w1, w2 = run.weights.values[:, 0], run.weights.values[:, 1]
-    stuck = np.abs(w1) < 1e-3
-    assert stuck.sum() > 1
-    first = stuck.argmax()
-    slide = 2 - (2 - w2[first]) * np.exp(-(run.time.values - run.time.values[first]))
-    np.testing.assert_allclose(w2[first:], slide[first:], rtol=1e-3)
 
 
 # Bad input
@@ -342,15 +337,15 @@ def test_a_flow_that_sticks_to_a_kink_is_reported(pull):
         ({"loss": "sqare"}, "Did you mean 'square'"),
         ({"loss": "logistic"}, r"needs labels -1 and \+1"),
         ({"data": Data([[1.0, 2.0]], [1.0])}, "takes 3 features"),
-        ({"network": Network(DEEP.weights, trained=False)}, "no layer of this network is trained"),
+        ({"network": Network(deep(1.0).weights, trained=False)}, "no layer of this network is trained"),
         ({"record": [2.0]}, "times between 0 and 1"),
-        ({"record": [-0.5], "until": Until(loss=1e-3)}, "record"),
-        ({"record": [np.nan], "until": Until(loss=1e-3)}, "record"),
+        ({"record": [-0.5], "until": Until(loss=1e-3), "budget": 1}, "record"),
+        ({"record": [np.nan], "until": Until(loss=1e-3), "budget": 1}, "record"),
         ({"record": linear(5), "until": Until(loss=1e-3)}, "a schedule needs an end"),
     ],
 )
 def test_bad_input_is_answered_with_a_sentence(options, sentence):
-    given = {"network": DEEP, "data": REGRESSION, "loss": "square", "until": 1.0, **options}
+    given = {"network": deep(1.0), "data": REGRESSION, "loss": "square", "until": 1.0, **options}
     with pytest.raises(ValueError, match=sentence):
         flow(**given)
 

@@ -28,7 +28,10 @@ def assert_same_run(reduced, full, measures, rtol=1e-12):
     assert not full.settings["span"]
     for name in measures:
         np.testing.assert_allclose(reduced[name], full[name], rtol=rtol)
-    for mine, other in ((reduced.network.weights, full.network.weights), (reduced.network.biases, full.network.biases)):
+    for mine, other in (
+        (reduced.network.weights, full.network.weights),
+        (reduced.network.biases, full.network.biases),
+    ):
         for a, b in zip(mine, other, strict=True):
             np.testing.assert_allclose(a, b, rtol=0, atol=rtol * np.abs(b).max())
 
@@ -46,7 +49,7 @@ def test_descent_in_the_span_of_the_data_is_the_full_descent(data, sgd):
 
 
 def test_flow_in_the_span_of_the_data_is_the_full_flow():
-    # Rounding enters the choice of the steps, so the two differ by a part of the tolerance, more of it at a kink.
+    # Rounding enters the choice of the steps: the two differ by a part of the tolerance, a larger one at kinks.
     start, measures = network(12, slope=1.0), ["loss", "norms", "test_accuracy"]
     options = {"measures": measures, "record": [0.5], "rtol": 1e-11}
     reduced = flow(start, WIDE, "logistic", 1.0, **options)

@@ -115,6 +115,15 @@ def test_eq_38_solves_the_riccati_equation_it_is_derived_from():
 # Special cases
 
 
+def test_a_single_layer_relaxes_from_zero_weights_to_beta_at_the_rate_one():
+    """On white data and from zero, the flow w' = beta - w has the solution (1 - e^(-t)) beta."""
+    run = flow(
+        Network([np.zeros((1, 4))]), DATA, "square", 2.0, rtol=1e-10, measures=["weights"], budget=1000
+    )
+    expected = (1 - np.exp(-run.time.values))[:, None] * BETA
+    np.testing.assert_allclose(run["weights"], expected, rtol=1e-7, atol=1e-12)
+
+
 @pytest.mark.parametrize("r", [TILTED, UNIT, -UNIT], ids=["tilted", "along", "opposite"])
 def test_the_course_starts_at_u0_squared_r(r):
     np.testing.assert_allclose(time_course([0.0], BETA, r, 1e-4, 0.3)[0], 1e-8 * r, rtol=1e-14, atol=1e-24)

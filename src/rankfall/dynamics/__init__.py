@@ -1,7 +1,7 @@
 """How weights move: gradient descent, and gradient flow."""
 
-from rankfall.dynamics.descent import descent
+from rankfall.dynamics.descent import DescentWarning, descent
 from rankfall.dynamics.flow import FlowWarning, Until, flow
 from rankfall.dynamics.schedule import every, linear, logarithmic
 
-__all__ = ["FlowWarning", "Until", "descent", "every", "flow", "linear", "logarithmic"]
+__all__ = ["DescentWarning", "FlowWarning", "Until", "descent", "every", "flow", "linear", "logarithmic"]

@@ -2,6 +2,7 @@
 
 import hashlib
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -24,8 +25,14 @@ from rankfall.progress import PAUSE, progress
 from rankfall.trajectory import Trajectory, to_dataset, versions
 
 ARRIVED = "made the steps asked for"
+DIVERGED = "diverged between step {at:,} and {later:,}, and was stopped before: take a smaller `step`"
 INTERRUPTED = "interrupted: what was reached by then is kept, and `resume` takes it up"
 CHUNK = 256  # records made by one call of the compiled loop, at most
+
+
+class DescentWarning(UserWarning):
+    """The weights overflowed: the step size is too large."""
+
 
 Optimiser = Callable[[Any], optax.GradientTransformation]
 
@@ -67,12 +74,13 @@ def descent(
     - `show`: show progress after two seconds.
     - `resume`: a trajectory of the same call with fewer `steps`, to be taken up where it ended.
 
-    **Returns:** a `Trajectory` over `step`. Ctrl-C ends the run early and returns what was reached.
+    **Returns:** a `Trajectory` over `step`. Ctrl-C ends the run early and returns what was reached. A run
+    that diverges ends with the last weights that are finite, and a `DescentWarning`.
     """
     loss = named(loss)
     many = not isinstance(network, Network)
     networks = [network] if isinstance(network, Network) else list(network)
-    _check(networks, step, steps, batch)
+    _check(networks, step, steps, batch, seed)
     name, labels = _axis_of_networks(along, len(networks))
     chosen = choose(measures, networks[0], data, loss)
     reduction = Reduction(networks, data, loss, span and all(m.invariant for m in chosen))
@@ -101,10 +109,10 @@ def descent(
         carry, begin, before = _begin(run, resume, settings, steps)
         wanted = record_steps(linear(200) if record is None else record, steps, begin)
         wanted = wanted[wanted > begin] if resume is not None else wanted
-        carry, records, reached, at = _march(run, carry, begin, wanted, steps, show)
+        carry, records, reached, at, outcome = _march(run, carry, begin, wanted, steps, show)
         state = to_numpy(carry)
     parameters = state.parameters if many else jax.tree.map(lambda leaf: leaf[None], state.parameters)
-    settings |= {"steps": at, "outcome": ARRIVED if at == steps else INTERRUPTED, "versions": versions()}
+    settings |= {"steps": at, "outcome": outcome, "versions": versions()}
     axis = xr.DataArray(reached, dims="step", name="step", attrs={"long_name": "step", "units": "1"})
     dataset = to_dataset(records, chosen, axis, networks[0], (name, labels) if many else None)
     if run.batch is not None:
@@ -115,7 +123,7 @@ def descent(
     return Trajectory(dataset, reduction.lift(parameters), settings, state)
 
 
-def _check(networks: list[Network], step: Any, steps: int, batch: int | None) -> None:
+def _check(networks: list[Network], step: Any, steps: int, batch: int | None, seed: int) -> None:
     if not networks:
         raise ValueError("there is no network to run.")
     sizes = np.asarray(step, dtype=float)
@@ -123,6 +131,8 @@ def _check(networks: list[Network], step: Any, steps: int, batch: int | None) ->
         raise ValueError(f"the step size must be positive, not {step}.")
     if sizes.ndim and sizes.shape != (len(networks),):
         raise ValueError(f"there are {len(networks)} networks, but {sizes.size} step sizes.")
+    if int(seed) != seed or not 0 <= seed < 2**32:
+        raise ValueError(f"the seed must be a whole number from 0 to 2^32 - 1, not {seed}.")
     for what, number in (("number of steps", steps), ("batch size", batch)):
         if number is not None and (int(number) != number or number < 1):
             raise ValueError(f"the {what} must be a whole number of at least 1, not {number}.")
@@ -273,9 +283,9 @@ def _begin(
 
 def _march(
     run: _Descent, carry: _Carry, begin: int, wanted: np.ndarray, steps: int, show: bool
-) -> tuple[_Carry, dict[str, np.ndarray], np.ndarray, int]:
+) -> tuple[_Carry, dict[str, np.ndarray], np.ndarray, int, str]:
     """Run to the end in pieces of about `PAUSE` seconds, so that a person can watch and stop it."""
-    at, pieces = begin, []
+    at, pieces, outcome = begin, [], ARRIVED
     reached: list[int] = []
     chunk = min(CHUNK, len(wanted))
     speed = 1000.0  # steps a second: a first guess, corrected as the run goes
@@ -285,9 +295,10 @@ def _march(
                 gaps, wishes = _plan(at, wanted[len(reached) :], chunk, max(1, int(PAUSE * speed)))
                 started = time.monotonic()
                 later, values = run.march(carry, jnp.asarray(at), jnp.asarray(gaps), jnp.asarray(wishes))
-                made = [
-                    np.asarray(value)[wishes] for value in values
-                ]  # waits; an interrupt here loses this piece only
+                made = [np.asarray(value)[wishes] for value in values]  # waits; Ctrl-C loses this piece only
+                if not _is_finite(later):
+                    outcome = DIVERGED.format(at=at, later=at + int(gaps.sum()))
+                    break
                 carry, at = later, at + int(gaps.sum())
                 pieces.append(made)
                 reached.extend(wanted[len(reached) : len(reached) + int(wishes.sum())])
@@ -296,9 +307,18 @@ def _march(
         except KeyboardInterrupt:
             if not pieces:
                 raise
+            outcome = INTERRUPTED if at < steps else ARRIVED
+    if not pieces:
+        raise ValueError(f"the descent {outcome}.")
+    if outcome.startswith("diverged"):
+        warnings.warn(f"The descent {outcome}.", DescentWarning, stacklevel=3)
     names = [measure.name for measure in run.measures]
     records = {name: np.concatenate([piece[i] for piece in pieces]) for i, name in enumerate(names)}
-    return carry, records, np.asarray(reached), at
+    return carry, records, np.asarray(reached), at, outcome
+
+
+def _is_finite(carry: _Carry) -> bool:
+    return all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(carry.parameters))
 
 
 def _plan(at: int, wanted: np.ndarray, chunk: int, most: int) -> tuple[np.ndarray, np.ndarray]:

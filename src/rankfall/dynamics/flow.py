@@ -29,6 +29,8 @@ from rankfall.trajectory import Trajectory, to_dataset, versions
 CHATTER = 10  # a neuron that changes its mind about a sample more often than this is chattering
 PER_DECADE = 20  # records for each factor of ten in time, where the end is not known
 
+TINY = 1e-300  # so that weights which are exactly zero can leave it
+
 ARRIVED = "reached the time asked for"
 INTERRUPTED = "interrupted: what was reached by then is kept"
 SPENT = "spent its budget of {budget:,} steps at {t:.6g}: raise `budget`, or loosen `rtol`"
@@ -116,7 +118,7 @@ def flow(
         problem=reduction.one,
         end=np.float64(until.time),
         bounds=(until.loss, until.gradient),
-        pid=diffrax.PIDController(rtol=rtol, atol=atol, norm=_largest),
+        pid=diffrax.PIDController(rtol=rtol, atol=max(atol, TINY), norm=_largest),
         solver=diffrax.Tsit5() if solver is None else solver,
         clock=clock,
         measures=chosen,

@@ -86,14 +86,15 @@ class Integrator(eqx.Module):
         y = parameters if self.clock == "time" else (parameters, jnp.zeros(()))
         zero, none = jnp.zeros(()), jnp.zeros((), dtype=int)
         # The first step: a thousandth of the time in which the weights would change by their own size.
-        first = 1e-3 * _sizes(y)[0] / (_sizes(self.field(y))[0] + 1e-300) + 1e-300
+        size, speed = _sizes(y)[0], _sizes(self.field(y))[0]
+        first = 1e-3 * jnp.where(size > 0, size / (speed + 1e-300), 1 / (speed + 1)) + 1e-300
         _, controller = self.pid.init(
             self._term, zero, self.end, _sizes(y), first, None, self.solver.func, self._order
         )
         solver = self.solver.init(self._term, zero, first, y, None)
         dense = eqx.filter_eval_shape(self._attempt, zero, first, y, solver)[2]
         pattern = self._pattern(y)
-        return State(
+        state = State(
             t=zero,
             following=first,
             y=y,
@@ -110,6 +111,7 @@ class Integrator(eqx.Module):
             flips=None if pattern is None else jnp.zeros(pattern.shape, dtype=jnp.int32),
             at_kinks=none,
         )
+        return _strong(state)
 
     @eqx.filter_jit
     def advance(self, state: State, target: Any, most: Any) -> State:
@@ -119,7 +121,7 @@ class Integrator(eqx.Module):
         def unfinished(state: State) -> Any:
             return (state.t < target) & ~state.met & (state.steps + state.rejected < last)
 
-        return jax.lax.while_loop(unfinished, lambda state: self._step(state), state)
+        return _strong(jax.lax.while_loop(unfinished, lambda state: self._step(state), state))
 
     def _attempt(self, t0: Any, t1: Any, y: Any, solver: Any) -> Any:
         return self.solver.step(self._term, t0, t1, y, None, solver, made_jump=False)
@@ -193,7 +195,7 @@ class Integrator(eqx.Module):
     @eqx.filter_jit
     def cut(self, state: State, t: Any) -> State:
         """The state at a time within the last step."""
-        return eqx.tree_at(lambda s: (s.t, s.y), state, (t, self._between(state, t)))
+        return _strong(eqx.tree_at(lambda s: (s.t, s.y), state, (t, self._between(state, t))))
 
     @eqx.filter_jit
     def record(self, state: State, t: Any, followed: Any) -> tuple[dict[str, Any], Any]:
@@ -205,6 +207,11 @@ class Integrator(eqx.Module):
         if self.clock == "loss":
             values["log1p_time"] = y[1]
         return values, tuple(state for _, state in made)
+
+
+def _strong(state: State) -> State:
+    """The state with plain dtypes: JAX's weak ones would make it compile each function twice."""
+    return jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, jnp.result_type(leaf)), state)
 
 
 def _sizes(y: Any) -> tuple[Any, ...]:

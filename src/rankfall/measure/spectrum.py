@@ -44,8 +44,8 @@ def sign_blocks(network: Network) -> tuple[Float[Array, "m d"], Float[Array, "m 
 # through the last two records. One sweep is a step of subspace iteration, with a Rayleigh-Ritz step in closed
 # form. A residual r in the vector is an error of order r^2 in the value, so 3e-5 leaves about 1e-9.
 #
-# What is left of the squared Frobenius norm outside of the two vectors bounds all other squared singular values.
-# Where that does not rule out a larger one, the second vector is drawn anew and sent to look for it.
+# What is left of the squared Frobenius norm outside of the two vectors bounds all other squared singular
+# values. Where that does not rule out a larger one, the second vector is drawn anew and sent to look for it.
 
 _RESIDUAL = 3e-5
 _LOOSE = 1e-2

@@ -48,6 +48,9 @@ def write_claims(results: list[tuple[Experiment, Reproduction]], path: Path) -> 
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    draft.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-    os.replace(draft, path)
+    try:
+        draft.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
     return path

@@ -26,16 +26,24 @@ def time_course(
     - `u0`: $\sqrt{c}\,\|W_1(0)\|$, the norm of the *scaled* weights, $c = (1+\alpha)/2$.
     - `slope`: the leaky slope $\alpha$.
     """
+    unit, s = _direction(beta)
     t = (1 + slope) / 2 * np.asarray(times, dtype=float)[:, None]
-    s = np.linalg.norm(beta)
-    unit, r = np.asarray(beta) / s, np.asarray(r)
+    r = np.asarray(r)
     along = r @ unit
     q1, q2 = 1 - along, 1 + along
-    e = np.exp(-s * t)
-    # Eq. (38) with both brackets multiplied by q2^2, so that r = -unit is no exception.
-    top = (q2 + q1 * e**2) * (unit * (q2 - q1 * e**2) + 2 * (r - along * unit) * e)
-    bottom = 4 * (u0**-2 + (1 - along**2) * t) * e**2 + (q2**2 + q1**2 * e**2) * (1 - e**2) / s
-    return top / bottom
+    late = s * t > 350  # there e^2 is next to nothing; kept above zero, so that r = -unit is not 0/0
+    e, t = np.exp(-np.where(late, 350.0, s * t)), np.where(late, 0.0, t)
+    # Eq. (38) with both brackets multiplied by (q2 u0)^2, so that r = -unit and u0 = 0 are no exceptions.
+    top = u0**2 * (q2 + q1 * e**2) * (unit * (q2 - q1 * e**2) + 2 * (r - along * unit) * e)
+    rest = (1 - along**2) * t * 4 * e**2 + (q2**2 + q1**2 * e**2) * (1 - e**2) / s
+    return np.asarray(top / (4 * e**2 + u0**2 * rest))
+
+
+def _direction(beta: Float[np.ndarray, " d"]) -> tuple[Float[np.ndarray, " d"], float]:
+    s = float(np.linalg.norm(beta))
+    if not s > 0:
+        raise ValueError("inputs and targets are uncorrelated (beta = 0): nothing grows.")
+    return np.asarray(beta) / s, s
 
 
 def effective_start(network: Network, beta: Float[np.ndarray, " d"]) -> tuple[Float[np.ndarray, " d"], float]:
@@ -44,7 +52,9 @@ def effective_start(network: Network, beta: Float[np.ndarray, " d"]) -> tuple[Fl
     Early on only $r_1 = (W_1 \bar\beta + W_2^T)/2$ grows (Theorem 13), so that r is $\bar\beta$ and
     $u_0 = \sqrt{c}\,\|r_1\|$.
     """
-    unit = np.asarray(beta) / np.linalg.norm(beta)
+    if network.depth != 2 or network.outputs != 1:
+        raise ValueError(f"the time course is that of two layers with one output; this is {network!r}.")
+    unit, _ = _direction(beta)
     first, second = network.weights
     grows = (first @ unit + second[0]) / 2
     return unit, float(np.sqrt(network.mean_slope) * np.linalg.norm(grows))

@@ -1,0 +1,585 @@
+import importlib
+import json
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+import rankfall as rf
+from rankfall.cli import main
+from rankfall.papers import Claim, Experiment, Reproduction
+
+X = np.random.default_rng(0).normal(size=(6, 3))
+SIGNS = np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
+SMALL = ("--width", 4, "--records", 3)
+
+
+@dataclass
+class Answer:
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def rankfall(monkeypatch, capsys, tmp_path):
+    """`rankfall ...` in an empty folder, in this process: starting another one costs seconds."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")  # or rich breaks lines at 80
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["rankfall", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return Answer(end.value.code, *capsys.readouterr())
+
+    yield call
+    plt.close("all")
+
+
+def python(code, *argv):
+    return subprocess.run([sys.executable, "-c", code, *argv], capture_output=True, text=True, check=True)
+
+
+# How it answers
+
+
+HELP = """
+import sys
+from rankfall.cli import main
+sys.argv = ["rankfall", "--help"]
+try:
+    main()
+except SystemExit as end:
+    print(end.code, [m for m in ("jax", "numpy", "matplotlib", "xarray", "scipy") if m in sys.modules])
+"""
+
+
+def test_help_answers_without_waiting_for_anything_heavy():
+    answer = python(HELP).stdout
+    assert "reproduce" in answer
+    assert answer.splitlines()[-1] == "0 []"
+
+
+@pytest.mark.parametrize("words", [("--help",), ("run", "--help"), ("reproduce", "--help")])
+def test_every_command_has_a_help_page(rankfall, words):
+    answer = rankfall(*words)
+    assert answer.code == 0
+    assert "Usage:" in answer.out
+    assert words[0] in answer.out
+
+
+def test_the_version_is_that_of_the_package(rankfall):
+    assert rankfall("--version").out == f"rankfall {importlib.metadata.version('rankfall')}\n"
+
+
+def test_a_mistake_is_one_sentence_and_exit_code_2_from_the_shell_too(tmp_path):
+    words = [sys.executable, "-m", "rankfall", "reproduce", "zang"]
+    answer = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr == "rankfall: unknown paper 'zang'. Did you mean 'zhang'? Known: zhang, sun.\n"
+
+
+IMPORT = """
+import sys
+import rankfall
+assert "jax" not in sys.modules
+import jax
+before = dict(jax.config.values)
+for name in rankfall.__all__:
+    getattr(rankfall, name)
+assert dict(jax.config.values) == before
+print(jax.config.jax_enable_x64)
+"""
+
+
+def test_importing_rankfall_leaves_the_configuration_of_jax_untouched():
+    assert python(IMPORT).stdout == "False\n"
+
+
+def test_the_public_names_are_listed_and_there():
+    assert dir(rf) == sorted(rf.__all__)
+    for name in ("Data", "Network", "Trajectory", "Until", "descent", "flow", "data", "papers", "plot"):
+        assert name in dir(rf)
+    assert all(getattr(rf, name) is not None for name in rf.__all__)
+
+
+def test_an_unknown_name_of_the_package_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'rankfall' has no attribute 'desent'"):
+        _ = rf.desent
+
+
+# rankfall run
+
+
+def csv_file(path):
+    rows = "\n".join(",".join(map(repr, map(float, row))) for row in np.column_stack([X, SIGNS]))
+    path.write_text(f"a,b,c,outcome\n{rows}\n", encoding="utf-8")
+
+
+def npz_file(path):
+    np.savez(path, x=X, y=SIGNS, x_test=-X, y_test=-SIGNS)
+
+
+SINE = ("symmetric_sine", "-d", "pairs=8", "-d", "dim=3", "-d", "white=True")
+RUNS = {
+    "descent on a constructed set": ("xor", "--steps", 7, "--step", 0.1, "--log"),
+    "SGD with biases on a csv": (
+        *("mine.csv", "--label", "outcome", "--steps", 9, "--batch", 4, "--bias"),
+        *("--loss", "logistic.sum", "-m", "loss", "-m", "norms"),
+    ),
+    "a fixed second layer on an npz": (
+        *("mine.npz", "--steps", 5, "--init", "fixed_second_layer", "-m", "test_loss"),
+    ),
+    "flow on a constructed set": (*SINE, "--until", 0.5, "--init", "rank_one", "--scale", 0.5),
+}
+
+
+@pytest.mark.parametrize("words", RUNS.values(), ids=RUNS)
+def test_a_run_is_summarised_saved_and_drawn(rankfall, tmp_path, words):
+    csv_file(tmp_path / "mine.csv")
+    npz_file(tmp_path / "mine.npz")
+    answer = rankfall("run", *words, *SMALL, "--seed", 5, "--out", "kept")
+    assert answer.code == 0
+    (saved,) = (tmp_path / "kept").glob("*.nc")
+    (drawn,) = (tmp_path / "kept").glob("*.png")
+    assert len(list((tmp_path / "kept").iterdir())) == 2
+    run = rf.Trajectory.load(saved)
+    assert run.network.widths[1:] == (4, 1)
+    assert np.isfinite(run.network.weights[0]).all()
+    assert plt.imread(drawn).ndim == 3
+    said = answer.out.splitlines()
+    assert said[0] == repr(run.network)
+    assert f"saved: kept/{saved.name}" in said
+    assert f"figure: kept/{drawn.name}" in said
+    assert f"outcome: {run.settings['outcome']}" in said
+    for name, values in run.data_vars.items():
+        (row,) = [line for line in said if f"│ {name} " in line]
+        assert f"{values.values.flat[0]:.6g}" in row
+        assert f"{values.values.flat[-1]:.6g}" in row
+
+
+def test_a_run_from_the_command_line_is_the_run_from_python(rankfall, tmp_path):
+    rankfall("run", "xor", *SMALL, "--steps", 7, "--step", 0.1, "--slope", 0.2, "--seed", 3)
+    run = rf.Trajectory.load(tmp_path / "runs" / "xor_slope0.2_seed3.nc")
+    network = rf.Network.gaussian((2, 4, 1), slope=0.2, scale=1e-3, seed=3)
+    same = rf.descent(network, rf.data.xor(), "square", 0.1, 7, seed=3, record=rf.linear(3))
+    np.testing.assert_array_equal(run.network.weights[0], same.network.weights[0])
+    assert run.dataset.identical(same.dataset)
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What the command line asks of the dynamics, which then refuse."""
+    calls = []
+
+    def refuse(*args, **options):
+        calls.append((*args, options))
+        raise ValueError("enough.")
+
+    for name in ("descent", "flow"):
+        monkeypatch.setattr(f"rankfall.dynamics.{name}", refuse)
+    return calls
+
+
+def test_data_options_reach_the_constructed_set(rankfall, asked):
+    options = ("-d", "n=4", "-d", "dim=5", "-d", "norm=2.5", "-d", "balanced=False", "-d", "seed=3")
+    rankfall("run", "orthogonal", *options, "--steps", 1)
+    ((network, data, *_),) = asked
+    same = rf.data.orthogonal(n=4, dim=5, norm=2.5, balanced=False, seed=3)
+    np.testing.assert_array_equal(data.x, same.x)
+    assert network.widths == (5, 100, 1)
+
+
+def test_loss_below_is_a_flow_without_an_end_in_time(rankfall, asked):
+    rankfall(
+        "run",
+        "xor",
+        "--loss-below",
+        0.1,
+        "--clock",
+        "loss",
+        "--rtol",
+        1e-5,
+        "-m",
+        "loss",
+        "--loss",
+        "logistic",
+    )
+    ((_, _, loss, until, options),) = asked
+    assert (loss, until) == ("logistic", rf.Until(loss=0.1))
+    assert options == {"clock": "loss", "rtol": 1e-5, "measures": ["loss"], "record": None, "budget": 100_000}
+
+
+@pytest.mark.parametrize(
+    "init", ["gaussian", "balanced", "rank_one", "glorot_uniform", "constant_second_layer"]
+)
+def test_every_initialisation_takes_the_scale_and_the_seed(rankfall, asked, init):
+    rankfall("run", "xor", "--steps", 1, "--init", init, "--scale", 0.25, "--seed", 7, "--width", 6)
+    ((network, *_),) = asked
+    assert network.origin.startswith(init)
+    assert "=0.25, seed=7)" in network.origin
+
+
+def test_the_classes_of_the_cross_entropy_are_counted(rankfall, asked, tmp_path):
+    np.savez(tmp_path / "three.npz", x=X, y=[0, 1, 2, 0, 1, 2])
+    rankfall("run", "three.npz", "--loss", "cross_entropy", "--steps", 1, "--width", "6,5")
+    ((network, *_),) = asked
+    assert network.widths == (3, 6, 5, 3)
+
+
+def test_runs_on_two_files_do_not_overwrite_each_other(rankfall, tmp_path):
+    for name in ("cells.train.csv", "cells.small.csv"):
+        csv_file(tmp_path / name)
+        rankfall("run", name, "--label", "outcome", *SMALL, "--steps", 2)
+    assert len(list((tmp_path / "runs").glob("*.nc"))) == 2
+
+
+def test_the_paths_are_printed_in_one_piece(rankfall, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    folder = tmp_path / ("a-long-name-" * 6) / "runs[1]"
+    answer = rankfall("run", "xor", *SMALL, "--steps", 2, "--out", folder)
+    for ending in ("nc", "png"):
+        (path,) = folder.glob(f"*.{ending}")
+        assert str(path) in answer.out
+
+
+def test_a_run_that_recorded_nothing_to_draw_is_saved_and_summarised_nevertheless(rankfall, tmp_path):
+    answer = rankfall("run", "xor", *SMALL, "--steps", 2, "-m", "weights")
+    assert [p.suffix for p in (tmp_path / "runs").iterdir()] == [".nc"]
+    assert answer.code == 0
+    assert "saved: " in answer.out
+
+
+# Bad input
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Files with one fault each."""
+
+    def npz(name, x=X, y=SIGNS):
+        np.savez(tmp_path / name, x=x, y=y)
+
+    npz("good.npz")
+    npz("nan.npz", x=np.where(X > 1, np.nan, X))
+    npz("infinite.npz", y=np.where(SIGNS > 0, np.inf, SIGNS))
+    npz("rows.npz", y=SIGNS[:4])
+    npz("cube.npz", x=X[None])
+    npz("words.npz", y=np.array(["good", "bad"] * 3))
+    npz("zero_one.npz", y=(SIGNS + 1) / 2)
+    npz("one_class.npz", y=np.ones(6))
+    npz("minus_one.npz", y=-np.ones(6))
+    npz("three.npz", y=np.array([0, 1, 2, 0, 1, 2]))
+    npz("two_targets.npz", y=np.column_stack([SIGNS, SIGNS]))
+    csv_file(tmp_path / "good.csv")
+    (tmp_path / "nan.csv").write_text("a,b,y\n1,2,1\n1,nan,-1\n", encoding="utf-8")
+    (tmp_path / "text.npz").write_text("this is no archive", encoding="utf-8")
+    (tmp_path / "image.csv").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00\xff")
+    (tmp_path / "good.xls").write_bytes(b"x")
+    np.save(tmp_path / "pickled.npy", np.array([{}, 1], dtype=object), allow_pickle=True)
+
+
+STEPS = ("--steps", 3)
+BAD_DATA = [
+    (("nan.npz", *STEPS), "x of 'nan' has 1 entries that are NaN or infinite, the first at [2, 0]"),
+    (("infinite.npz", *STEPS), "y of 'infinite' has 3 entries that are NaN or infinite"),
+    (("nan.csv", *STEPS), "column 'b' of nan.csv, line 3, is nan"),
+    (("rows.npz", *STEPS), "one target for each of the 6 rows of x, but has shape (4,)"),
+    (("cube.npz", *STEPS), "x of 'cube' must be n x d"),
+    (("words.npz", *STEPS), "y of 'words' must be numbers"),
+    (("zero_one.npz", *STEPS, "--loss", "logistic"), "needs labels -1 and +1, but the targets are 0, 1. Map"),
+    (("three.npz", *STEPS, "--loss", "exponential"), "needs labels -1 and +1, but the targets are 0, 1, 2"),
+    (("two_targets.npz", *STEPS, "--loss", "logistic"), "for one output; for 2 use 'cross_entropy'"),
+    (("two_targets.npz", *STEPS, "--loss", "cross_entropy"), "class numbers"),
+    (("one_class.npz", *STEPS, "--loss", "logistic"), "all 6 labels are +1"),
+    (("one_class.npz", *STEPS, "--loss", "cross_entropy"), "two classes"),
+    (("minus_one.npz", *STEPS, "--loss", "cross_entropy"), "class"),
+    (("text.npz", *STEPS), "text.npz is no .npz archive in spite of its ending"),
+    (("image.csv", *STEPS), "image.csv is not a text file in UTF-8"),
+    (("pickled.npy", *STEPS), "pickled.npy cannot be read"),
+    (("good.xls", *STEPS), "unknown file ending of good.xls: '.xls'"),
+    ((".", *STEPS), ". is a directory"),
+    (("goood.npz", *STEPS), "there is no file goood.npz. Did you mean 'good.npz'?"),
+    (("nowhere/good.npz", *STEPS), "There is no directory nowhere either"),
+    (("good.csv", *STEPS), "which column of good.csv holds the targets?"),
+    (("good.csv", *STEPS, "--label", "outcom"), "no column 'outcom'. Did you mean 'outcome'?"),
+    (("symetric_sine", *STEPS), "unknown file or data set 'symetric_sine'. Did you mean 'symmetric_sine'?"),
+    (("xor", *STEPS, "-d", "pairs=3"), "xor does not take these options"),
+    (("symmetric_sine", *STEPS, "-d", "pairs"), "a data option is key=value, not 'pairs'"),
+    (("symmetric_sine", *STEPS, "-d", "pairs=ten"), "the value of 'pairs' must be a number"),
+    (("symmetric_sine", *STEPS, "-d", "pairs=0"), "pairs must be a positive whole number"),
+]
+BAD_RUN = [
+    (("--slope", 1.5, *STEPS), "the slope must lie in [0, 1] (0 is ReLU, 1 is linear), but is 1.5"),
+    (("--slope", -0.1, *STEPS), "the slope must lie in [0, 1]"),
+    (("--slope", "nan", *STEPS), "the slope must lie in [0, 1]"),
+    (("--width", 0, *STEPS), "at least 1, not (3, 0, 1)"),
+    (("--width", "4,0", *STEPS), "at least 1, not (3, 4, 0, 1)"),
+    (("--width", "ten", *STEPS), "--width takes whole numbers like 100 or 100,100, not 'ten'"),
+    (("--scale", "nan", *STEPS), "NaN or infinite"),
+    (("--scale", -1, *STEPS), "scale"),
+    (("--init", "gausian", *STEPS), "unknown initialisation 'gausian'. Did you mean 'gaussian'?"),
+    (("--init", "balanced", "--bias", *STEPS), "balanced is for networks without biases"),
+    (("--init", "rank_one", "--width", "4,4", *STEPS), "rank_one is for two layers"),
+    (("--loss", "sqare", *STEPS), "unknown loss 'sqare'. Did you mean 'square'?"),
+    (("--loss", "square.men", *STEPS), "unknown reduction 'men'. Did you mean 'mean'?"),
+    (("-m", "stable_rnk", *STEPS), "unknown measure 'stable_rnk'. Did you mean 'stable_rank'?"),
+    (("-m", "test_loss", *STEPS), "needs a test part"),
+    (("-m", "distance_to_twin", *STEPS), "a run cannot record 'distance_to_twin'"),
+    (("-m", "block_stable_rank", "--width", "4,4", *STEPS), "belong to a two-layer network with one output"),
+    ((), "say how long: --until TIME or --loss-below LOSS for gradient flow, or --steps N for descent"),
+    (("--until", 1, *STEPS), "say how long"),
+    (("--loss-below", 0.1, *STEPS), "say how long"),
+    (("--steps", 0), "the number of steps must be a whole number of at least 1, not 0"),
+    (("--step", 0, *STEPS), "the step size must be positive"),
+    (("--step", "nan", *STEPS), "the step size must be positive"),
+    (("--batch", 0, *STEPS), "the batch size must be a whole number of at least 1"),
+    (("--records", 1, *STEPS), "two records at least"),
+    (("--until", -1), "a positive time"),
+    (("--until", "inf"), "a flow must end"),
+    (("--until", 1, "--rtol", 0), "rtol must lie in (0, 1)"),
+    (("--until", 1, "--clock", "los"), "unknown clock 'los'. Did you mean 'loss'?"),
+    (("--loss-below", 0), "must be positive"),
+    (("--out", "good.npz/runs", *STEPS), "good.npz/runs"),
+]
+BAD_PAPER = [
+    (("zang",), "unknown paper 'zang'. Did you mean 'zhang'? Known: zhang, sun."),
+    (("zhang", "--figure", 33), "unknown figure of zhang '33'. Did you mean '3'? Known: 3."),
+    (("sun", "--figure", "x"), "unknown figure of sun 'x'. Known: 1."),
+    (("--figure", 3), "a figure belongs to a paper: say which"),
+]
+BAD = [
+    *((("run", *words, *SMALL), said) for words, said in BAD_DATA),
+    *((("run", "good.npz", *SMALL, *words), said) for words, said in BAD_RUN),
+    *((("reproduce", *words), said) for words, said in BAD_PAPER),
+]
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize(("words", "said"), BAD, ids=[" ".join(map(str, words)) for words, _ in BAD])
+def test_bad_input_is_one_sentence_on_stderr_and_exit_code_2(rankfall, tmp_path, words, said):
+    before = set(tmp_path.rglob("*"))
+    answer = rankfall(*words)
+    assert answer.code == 2
+    assert answer.out == ""
+    assert answer.err.startswith("rankfall: ")
+    assert said in answer.err
+    assert answer.err.count("\n") == 1
+    assert set(tmp_path.rglob("*")) == before  # nothing is half-written
+
+
+@pytest.mark.parametrize("seed", [2**32, -1])
+def test_any_seed_is_taken_or_refused_in_words(rankfall, seed):
+    answer = rankfall("run", "xor", *SMALL, "--steps", 2, "--seed", seed)
+    assert answer.code == 0 or (answer.code == 2 and "seed" in answer.err)
+
+
+@pytest.mark.parametrize(
+    "words", [("rnu",), ("run",), ("run", "xor", "--step", "ten"), ("run", "--nonsense")]
+)
+def test_a_mistyped_command_is_exit_code_2_and_says_where_the_help_is(rankfall, words):
+    answer = rankfall(*words)
+    assert answer.code == 2
+    assert "--help" in answer.err
+    assert "Traceback" not in answer.err
+
+
+@pytest.mark.filterwarnings("default")
+def test_steps_that_are_too_large_do_not_end_in_a_silent_nan(rankfall, tmp_path):
+    """The weights overflow within a few steps: that is no success, and what is kept can be read again."""
+    answer = rankfall("run", "xor", *SMALL, "--scale", 1, "--steps", 100, "--step", 1e6)
+    assert "made the steps asked for" not in answer.out
+    for saved in (tmp_path / "runs").glob("*.nc"):
+        rf.Trajectory.load(saved)
+
+
+def network(widths=(3, 4, 1), slope=0.0, scale=1.0):
+    return rf.Network.gaussian(widths, slope, scale, 0)
+
+
+GOOD = rf.Data(X, SIGNS)
+LIBRARY = {
+    "nan": (lambda: rf.Data(np.where(X > 1, np.nan, X), SIGNS), "NaN or infinite"),
+    "infinite": (lambda: rf.Data(X, SIGNS / 0.0), "NaN or infinite"),
+    "rows": (lambda: rf.Data(X, SIGNS[:4]), "one target for each of the 6 rows"),
+    "features": (
+        lambda: rf.descent(network((5, 4, 1)), GOOD, "square", 0.1, 1),
+        "the network takes 5 features",
+    ),
+    "features, flow": (
+        lambda: rf.flow(network((5, 4, 1)), GOOD, "square", 1.0),
+        "the network takes 5 features",
+    ),
+    "outputs": (lambda: rf.descent(network((3, 4, 2)), GOOD, "square", 0.1, 1), "the network has 2 outputs"),
+    "outputs, flow": (lambda: rf.flow(network((3, 4, 2)), GOOD, "square", 1.0), "the network has 2 outputs"),
+    "layers": (lambda: rf.Network([np.ones((4, 3)), np.ones((1, 5))]), "W_2 takes 5 inputs"),
+    "labels": (lambda: rf.flow(network(), rf.Data(X, SIGNS + 1), "logistic", 1.0), "needs labels -1 and +1"),
+    "one class": (lambda: rf.flow(network(), rf.Data(X, SIGNS**2), "logistic", 1.0), "all 6 labels are +1"),
+    "slope": (lambda: network(slope=1.5), "the slope must lie in [0, 1]"),
+    "width": (lambda: network((3, 0, 1)), "at least 1"),
+    "loss": (lambda: rf.descent(network(), GOOD, "logistc", 0.1, 1), "Did you mean 'logistic'"),
+    "measure": (
+        lambda: rf.flow(network(), GOOD, "square", 1.0, measures=["losss"]),
+        "Did you mean 'loss'",
+    ),
+    "paper": (lambda: list(rf.papers.experiments("sum")), "Did you mean 'sun'"),
+    "missing file": (lambda: rf.data.load("nowhere.npz"), "there is no file nowhere.npz"),
+    "missing run": (lambda: rf.Trajectory.load("nowhere.nc"), "there is no file 'nowhere.nc'"),
+    "seed": (lambda: rf.descent(network(), GOOD, "square", 0.1, 1, seed=-1), "seed"),
+    "steps": (lambda: rf.descent(network(), GOOD, "square", 0.1, 2.5), "must be a whole number"),
+    "end": (lambda: rf.Until(), "a flow must end"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero")
+@pytest.mark.parametrize(("mistake", "said"), LIBRARY.values(), ids=LIBRARY)
+def test_bad_input_is_a_value_error_in_the_library(mistake, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        mistake()
+
+
+def test_a_file_that_is_no_run_is_told_from_one(tmp_path):
+    (tmp_path / "text.nc").write_text("hello", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"text\.nc' is not a netCDF file"):
+        rf.Trajectory.load(tmp_path / "text.nc")
+
+
+# Ctrl-C
+
+SYMMETRIC = rf.data.symmetric_linear(pairs=8, dim=3)  # of the same shape as SINE: JAX compiles one flow only
+
+
+@pytest.fixture
+def ctrl_c(monkeypatch):
+    """A person who presses Ctrl-C when the first piece of a run is done."""
+
+    def press(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("rankfall.progress.Progress.update", press)
+        yield patch
+
+
+def test_a_descent_interrupted_again_and_again_and_resumed_has_the_same_bits(ctrl_c, tmp_path):
+    def descend(resume):
+        return rf.descent(network(), GOOD, "square", 0.01, 1500, record=rf.every(1200), resume=resume)
+
+    run, reached = None, []
+    while not reached or reached[-1] < 1500:
+        run = descend(run)
+        reached.append(run.settings["steps"])
+        run = rf.Trajectory.load(run.to_netcdf(tmp_path / f"{len(reached)}.nc"))
+        if len(reached) == 1:
+            assert run.settings["outcome"].startswith("interrupted")
+            assert run.step.values.tolist() == [0]
+        assert run.step.dtype.kind == "i"
+    assert len(reached) >= 3
+    assert run.settings["outcome"] == "made the steps asked for"
+    ctrl_c.undo()
+    whole = descend(None)
+    np.testing.assert_array_equal(run.network.weights[0], whole.network.weights[0])
+    assert run.dataset.identical(whole.dataset)
+
+
+def test_an_interrupted_flow_returns_what_it_reached_and_says_so(ctrl_c):
+    start = rf.Network.rank_one((3, 4, 1), slope=0.0, scale=0.5, seed=0)
+    run = rf.flow(start, SYMMETRIC, "square", 1e3, record=[500.0])
+    assert run.settings["outcome"].startswith("interrupted")
+    reached = float(run.time[-1])
+    assert 0 < reached < 500
+    assert float(run.loss[-1]) < float(run.loss[0])
+    ctrl_c.undo()
+    again = rf.flow(start, SYMMETRIC, "square", reached, record=[])
+    np.testing.assert_allclose(run.network.weights[0], again.network.weights[0], rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_a_run_interrupted_on_the_command_line_is_kept(rankfall, tmp_path):
+    answer = rankfall("run", "xor", *SMALL, "--steps", 5000)
+    run = rf.Trajectory.load(tmp_path / "runs" / "xor_slope0_seed0.nc")
+    assert 0 < run.settings["steps"] < 5000
+    assert run.settings["outcome"].startswith("interrupted")
+    assert f"outcome: {run.settings['outcome']}" in answer.out
+    assert (tmp_path / "runs" / "xor_slope0_seed0.png").exists()
+
+
+def test_a_run_interrupted_before_it_began_ends_without_a_traceback(rankfall, tmp_path, monkeypatch):
+    def press(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rankfall.dynamics.descent", press)
+    answer = rankfall("run", "xor", *SMALL, "--steps", 5000)
+    assert answer.code not in (0, 2)
+    assert "Traceback" not in answer.err
+    assert list(tmp_path.iterdir()) == []
+
+
+# rankfall reproduce
+
+
+@pytest.fixture
+def papers(monkeypatch):
+    """Two papers of one figure each, whose experiments take no time."""
+    asked = []
+
+    def experiment(paper, figure, claims):
+        def run(full):
+            asked.append((paper, full))
+            drawing, _ = rf.plot.panels(1)
+            return Reproduction(claims, {f"{paper}_figure_{figure}": drawing})
+
+        return {figure: Experiment(paper, figure, f"What {paper} drew", run)}
+
+    holds = Claim("It falls.", "< 2", "1.5", "holds")
+    fails = Claim("It is in [a, b].", "in [a, b]", "3.25", "fails", "A note.")
+    outside = Claim("It is near.", "C > 3", "C = 1", "outside its hypotheses")
+    for paper, figure, claims in (("zhang", "3", [holds, fails]), ("sun", "1", [outside])):
+        module = importlib.import_module(f"rankfall.papers.{paper}")
+        monkeypatch.setattr(module, "EXPERIMENTS", experiment(paper, figure, claims))
+    return asked
+
+
+def test_reproduce_runs_every_paper_and_writes_claims_and_figures(rankfall, tmp_path, papers):
+    answer = rankfall("reproduce")
+    assert answer.code == 0
+    assert papers == [("zhang", False), ("sun", False)]
+    assert "[1 of 2] zhang, Figure 3: What zhang drew" in answer.out
+    assert "[2 of 2] sun, Figure 1: What sun drew" in answer.out
+    counts = "3 claims: 1 holds, 1 fails, 1 outside its hypotheses. All of them are in report/claims.json."
+    assert counts in " ".join(answer.out.split())
+    for word in ("It falls.", "1.5", "3.25", "A note.", "holds", "fails"):
+        assert word in answer.out
+    kept = {path.name for path in (tmp_path / "report").iterdir()}
+    assert kept == {"claims.json", "zhang_figure_3.png", "sun_figure_1.png"}
+    claims = json.loads((tmp_path / "report" / "claims.json").read_text(encoding="utf-8"))
+    assert [(c["paper"], c["figure"], c["verdict"]) for c in claims] == [
+        ("zhang", "3", "holds"),
+        ("zhang", "3", "fails"),
+        ("sun", "1", "outside its hypotheses"),
+    ]
+
+
+def test_reproduce_runs_one_figure_in_full_and_keeps_it_where_it_is_told(rankfall, tmp_path, papers):
+    answer = rankfall("reproduce", "sun", "--figure", 1, "--full", "--out", "elsewhere")
+    assert answer.code == 0
+    assert papers == [("sun", True)]
+    assert {path.name for path in (tmp_path / "elsewhere").iterdir()} == {"claims.json", "sun_figure_1.png"}
+
+
+@pytest.mark.usefixtures("papers")
+def test_the_brackets_of_a_claim_are_printed(rankfall):
+    assert "It is in [a, b]." in rankfall("reproduce", "zhang").out
+
+
+@pytest.mark.usefixtures("papers")
+def test_the_claims_are_found_where_the_last_line_says(rankfall, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    folder = tmp_path / ("a-long-name-" * 6) / "report[x]"
+    answer = rankfall("reproduce", "sun", "--out", folder)
+    assert f"{folder / 'claims.json'}" in answer.out
