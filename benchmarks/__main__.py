@@ -38,8 +38,10 @@ def main(names: list[str]) -> int:
         print(f"{name} ...", file=sys.stderr, flush=True)
         rows += import_module(f"benchmarks.{name}").bench()
     print(f"\n{where}\n\n{table(rows)}\n\n{time.monotonic() - started:.0f} s in all.")
-    short = [row.name for row in rows if row.verdict == "falls short"]
-    print(f"Falls short: {'; '.join(short)}." if short else "Every target holds.")
+    for verdict in ("falls short", "too noisy to tell"):
+        names = [row.name for row in rows if row.verdict == verdict]
+        if names:
+            print(f"{verdict.capitalize()}: {'; '.join(names)}.")
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan
 
 HEAD = ("name", "rankfall", "peer", "ratio", "target", "verdict")
 
@@ -27,6 +28,8 @@ class Row:
 
     @property
     def verdict(self) -> str:
+        if isnan(self.ratio):
+            return "too noisy to tell"
         if self.target == "none":
             return "for information"
         enough = self.at_least is None or self.ratio >= self.at_least
@@ -51,6 +54,8 @@ def table(rows: Sequence[Row]) -> str:
 
 def duration(seconds: float) -> str:
     """A time in the unit in which it is easy to read."""
+    if isnan(seconds):
+        return "unknown"
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"

@@ -1,10 +1,15 @@
-"""How long something takes: the least of several turns, since other work on the machine only ever adds to it."""
+"""How long something takes: the least of several turns, since other work on the machine only adds to it."""
 
 import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import inf, nan
 from typing import Any, NamedTuple
+
+TURNS = 3
+MORE_TURNS = 8  # at most, where the least two times do not agree
+CLEAR, DOUBTFUL = 0.1, 0.5  # parts of a difference by which the times it comes from may be off
 
 
 class Run(NamedTuple):
@@ -27,21 +32,39 @@ def seconds(call: Callable[[], Any]) -> float:
     return time.perf_counter() - started
 
 
-def side_by_side(calls: Sequence[Callable[[], Any]], turns: int = 3) -> list[float]:
+def side_by_side(calls: Sequence[Callable[[], Any]]) -> list[float]:
     """The least time of each call. They take turns, so that what slows the machine slows all of them."""
     for call in calls:
         call()  # compiles
-    times = []
-    for turn in range(turns):
-        times.append([seconds(call) for call in calls])
-        say(f"turn {turn + 1} of {turns}")
-    return [min(each) for each in zip(*times, strict=True)]
+    turns = []
+    for turn in range(TURNS):
+        turns.append([seconds(call) for call in calls])
+        say(f"turn {turn + 1} of {TURNS}")
+    return [min(times) for times in zip(*turns, strict=True)]
 
 
 def step_times(runs: Sequence[Run]) -> list[float]:
-    """The time of one step as the difference of two run lengths: what both have in common falls out."""
-    short = [partial(each.run, each.short) for each in runs]
-    long = [partial(each.run, each.long) for each in runs]
-    times = side_by_side([*short, *long])
-    pairs = zip(runs, times[: len(runs)], times[len(runs) :], strict=True)
-    return [(after - before) / (each.long - each.short) for each, before, after in pairs]
+    """The time of one step as the difference of two run lengths: what both have in common falls out.
+
+    It takes more turns on a noisy machine, and is NaN where the noise is as large as the difference.
+    """
+    calls = [(partial(each.run, each.short), partial(each.run, each.long)) for each in runs]
+    for short, _ in calls:
+        short()  # compiles
+    turns: list[list[tuple[float, float]]] = []
+    doubts = [inf]
+    while len(turns) < TURNS or (len(turns) < MORE_TURNS and max(doubts) > CLEAR):
+        turns.append([(seconds(short), seconds(long)) for short, long in calls])
+        found = [_difference(times) for times in zip(*turns, strict=True)]
+        doubts = [doubt for _, doubt in found]
+        say(f"turn {len(turns)}: a step is known to {', '.join(f'{doubt:.0%}' for doubt in doubts)}")
+    pairs = zip(runs, found, strict=True)
+    return [time / (r.long - r.short) if doubt < DOUBTFUL else nan for r, (time, doubt) in pairs]
+
+
+def _difference(times: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The least long time minus the least short one, and how far the next least could change it."""
+    short, long = (sorted(column) for column in zip(*times, strict=True))
+    difference = long[0] - short[0]
+    spread = (long[1] - long[0]) + (short[1] - short[0]) if len(times) > 1 else inf
+    return difference, spread / difference if difference > 0 else inf

@@ -327,18 +327,18 @@ FIRST = Measure(lambda network: network.weights[0], "first", "first layer", dims
 SECOND = Measure(lambda network: network.weights[1], "second", "second layer", dims=("out", "row"))
 
 
-def learn_modes(speed, final, frame, start):
-    """Descent of a linear network that learns three modes, each at its own speed to its own size.
+def learn_modes(speed, final, frame, start, step=0.04, steps=1500):
+    """Descent of a linear network that learns modes, each at its own speed to its own size.
 
-    The inputs are orthogonal, of squared norm n speed/final: mode i grows like exp(speed_i t) until the network
-    maps a unit vector of its direction to one of length final_i (Saxe et al. 2014).
+    The inputs are orthogonal, of squared norm n speed/final: mode i grows like exp(speed_i t) until the
+    network maps a unit vector of its direction to one of length final_i (Saxe et al. 2014).
     """
     speed, final = np.asarray(speed), np.asarray(final)
-    x = np.diag(np.sqrt(3 * speed / final)) @ frame
+    x = np.diag(np.sqrt(len(speed) * speed / final)) @ frame
     network = Network([start, start.T], slope=1.0, linear_tail=2)
-    data = Data(x, x @ frame.T @ np.diag(final))
+    data = Data(x, x @ frame.T @ np.diag(final) @ frame)
     measures = ["stable_rank", FIRST, SECOND]
-    return descent(network, data, "square", 0.04, 1500, measures=measures, record=every(50))
+    return descent(network, data, "square", step, steps, measures=measures, record=every(steps // 30))
 
 
 @pytest.mark.parametrize("axes", ["random axes", "the coordinate axes"])
@@ -361,6 +361,16 @@ def test_the_followed_stable_rank_is_that_of_the_svd_at_every_record(speed, fina
     run = learn_modes(speed, final, frame, start)
     leading = np.abs([np.linalg.svd(w)[2][0] @ frame.T for w in run.first.values]).argmax(axis=1)
     assert len(set(leading[3:])) > 1  # which mode leads has changed
+    for matrix, layer in enumerate((run.first.values, run.second.values)):
+        np.testing.assert_allclose(run.stable_rank[:, matrix], [stable(w) for w in layer], rtol=1e-6)
+
+
+def test_the_followed_stable_rank_is_that_of_the_svd_where_many_values_are_nearly_the_same():
+    rng = np.random.default_rng(3)
+    frame = np.linalg.qr(rng.normal(size=(20, 20)))[0]
+    speed, final = np.exp(rng.uniform(-2.0, 1.0, 20)), rng.uniform(0.9, 1.1, 20)
+    start = 1e-3 * np.linalg.qr(rng.normal(size=(24, 20)))[0]
+    run = learn_modes(speed, final, frame, start, step=0.02, steps=1200)
     for matrix, layer in enumerate((run.first.values, run.second.values)):
         np.testing.assert_allclose(run.stable_rank[:, matrix], [stable(w) for w in layer], rtol=1e-6)
 

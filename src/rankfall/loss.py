@@ -33,8 +33,8 @@ class Loss:
     name: str
     formula: str
     targets: Literal["numbers", "signs", "classes"]
-    log_pointwise: Callable[[Outputs, Targets], Float[Array, " n"]]
     pointwise: Callable[[Outputs, Targets], Float[Array, " n"]]
+    log_pointwise: Callable[[Outputs, Targets], Float[Array, " n"]] | None = None
     reduction: Literal["mean", "sum"] = "mean"
 
     @property
@@ -50,7 +50,7 @@ class Loss:
     @in_float64
     def __call__(self, f: Outputs, y: Targets, weight: Float[Array, " n"] | None = None) -> Float[Array, ""]:
         """The loss of the outputs `f` on the targets `y`; `weight` (0 or 1) leaves samples out."""
-        each = self.pointwise(f, y)
+        each = self.pointwise(f, _like(y, f))
         if weight is None:
             return each.mean() if self.reduction == "mean" else each.sum()
         total = (weight * each).sum()
@@ -59,7 +59,9 @@ class Loss:
     @in_float64
     def log(self, f: Outputs, y: Targets) -> Float[Array, ""]:
         """The logarithm of the loss."""
-        total = logsumexp(self.log_pointwise(f, y))
+        if self.log_pointwise is None:
+            return jnp.log(self(f, y))
+        total = logsumexp(self.log_pointwise(f, _like(y, f)))
         return total - np.log(len(y)) if self.reduction == "mean" else total
 
     def check_targets(self, y: np.ndarray, outputs: int) -> None:
@@ -103,16 +105,14 @@ def _check_classes(y: np.ndarray, outputs: int) -> None:
         )
 
 
-def _sum_outputs(each: Outputs, y: Targets) -> Float[Array, " n"]:
-    return each.sum(axis=-1) if y.ndim == 2 else each
+def _like(y: Targets, f: Outputs) -> Targets:
+    """Targets in the shape of the outputs, where there are as many: a column is a vector of numbers."""
+    return y.reshape(f.shape) if y.size == f.size else y
 
 
 def _square(f: Outputs, y: Targets) -> Float[Array, " n"]:
-    return _sum_outputs((f.reshape(y.shape) - y) ** 2 / 2, y)
-
-
-def _log_square(f: Outputs, y: Targets) -> Float[Array, " n"]:
-    return jnp.log(_square(f, y))
+    each = (f - y) ** 2 / 2
+    return each.sum(axis=-1) if each.ndim == 2 else each
 
 
 def _exponential(f: Outputs, y: Targets) -> Float[Array, " n"]:
@@ -154,10 +154,10 @@ def _log_softplus(z: Float[Array, " n"]) -> Float[Array, " n"]:
     )
 
 
-square = Loss("square", "(f - y)^2 / 2", "numbers", _log_square, _square)
-logistic = Loss("logistic", "log(1 + exp(-y f))", "signs", _log_logistic, _logistic)
-exponential = Loss("exponential", "exp(-y f)", "signs", _log_exponential, _exponential)
-cross_entropy = Loss("cross_entropy", "-log softmax(f)_y", "classes", _log_cross_entropy, _cross_entropy)
+square = Loss("square", "(f - y)^2 / 2", "numbers", _square)
+logistic = Loss("logistic", "log(1 + exp(-y f))", "signs", _logistic, _log_logistic)
+exponential = Loss("exponential", "exp(-y f)", "signs", _exponential, _log_exponential)
+cross_entropy = Loss("cross_entropy", "-log softmax(f)_y", "classes", _cross_entropy, _log_cross_entropy)
 
 LOSSES = {loss.name: loss for loss in (square, logistic, exponential, cross_entropy)}
 

@@ -167,7 +167,8 @@ def to_dataset(
                 dims.remove(dim)
                 if dim == "matrix":
                     long_name += f" of $W_{matrix_layers(network)[0]}$"
-        variables[measure.name] = (dims, values, {"long_name": long_name, "units": measure.units})
+        attrs = {"long_name": long_name} | ({"units": measure.units} if measure.units else {})
+        variables[measure.name] = (dims, values, attrs)
     used = {dim for dims, _, _ in variables.values() for dim in dims}
     labels = {dim: values for dim, values in _labels(network).items() if dim in used}
     coords: dict[str, Any] = {str(axis.name): axis, **labels, **({along[0]: list(along[1])} if along else {})}

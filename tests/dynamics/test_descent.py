@@ -7,7 +7,7 @@ import numpy as np
 import optax
 import pytest
 
-from rankfall import Data, Network, Trajectory, descent, every
+from rankfall import Data, DescentWarning, Network, Trajectory, descent, every
 from rankfall.data import symmetric_sine
 from rankfall.precision import float64
 
@@ -245,6 +245,28 @@ def test_the_settings_of_a_run_are_the_same_in_every_process(tmp_path):
     )
     assert " at 0x" not in str(run.settings)
     assert Trajectory.load(run.to_netcdf(tmp_path / "run.nc")).settings == run.settings
+
+
+# Divergence
+
+
+def test_a_run_that_diverges_says_so_and_ends_with_its_last_finite_weights(tmp_path):
+    network, count = START, 0
+    with np.errstate(all="ignore"):
+        while True:
+            steps = gradient(network, SINE)
+            weights = [w - 3.0 * g for w, g in zip(network.weights, steps, strict=True)]
+            if not all(np.isfinite(w).all() for w in weights):
+                break
+            network, count = moved(network, weights), count + 1
+    assert 2 < count < 30
+    with pytest.warns(DescentWarning, match="diverged.*smaller `step`"):
+        run = descent(START, SINE, "square", 3.0, 30, measures=["loss"], record=every(1))
+    assert "diverged" in run.settings["outcome"]
+    assert all(np.isfinite(w).all() for w in run.network.weights)
+    assert count - 2 <= run.settings["steps"] <= count
+    loaded = Trajectory.load(run.to_netcdf(tmp_path / "run.nc"))
+    assert loaded.network.weights[0].tobytes() == run.network.weights[0].tobytes()
 
 
 # Single precision

@@ -74,7 +74,7 @@ REGRESSION = Data(RNG.normal(size=(6, 3)), RNG.normal(size=6))
 TIMES = np.linspace(0.0, 1.0, 11)
 
 
-def deep(slope, seed=21):
+def deep(slope, seed=68):
     return Network.gaussian((3, 4, 3, 1), slope, 2.5, seed)
 
 
@@ -84,7 +84,9 @@ def run_deep(network, rtol=1e-10):
 
 
 def patterns(theta, network):
-    return np.concatenate([s.ravel() for s in layers(unpack(theta, network), 0.5, REGRESSION.x)[1]])
+    return np.concatenate(
+        [s.ravel() for s in layers(unpack(theta, network), float(network.slope), REGRESSION.x)[1]]
+    )
 
 
 def relative(found, expected):
@@ -95,8 +97,10 @@ def relative(found, expected):
 def test_a_deep_flow_is_that_of_scipy(slope):
     network = deep(slope)
     run, expected = run_deep(network)
-    same = [(patterns(row, network) == patterns(expected[0], network)).all() for row in expected]
-    assert slope == 1 or all(same)  # smooth all the way
+    for row in expected:
+        np.testing.assert_array_equal(
+            patterns(row, network), patterns(expected[0], network)
+        )  # no kink is met
     assert relative(expected[-1], expected[0]) > 0.1
     assert relative(pack(run.network.weights), expected[-1]) < 1e-8
     for found, row in zip(run.weights.values, expected, strict=True):
@@ -176,7 +180,7 @@ def test_one_sample_grows_like_the_logistic_function_and_stops_exactly_at_the_lo
     assert "loss" in run.settings["outcome"]
 
 
-@pytest.mark.parametrize("record", [None, [0.1, 0.2]], ids=["records not said", "records given"])
+@pytest.mark.parametrize("record", [None, [0.0, 0.1, 0.2]], ids=["records not said", "records given"])
 def test_without_a_time_the_flow_runs_until_the_condition(record):
     run = run_one_sample(record=record)
     np.testing.assert_allclose(run.time[-1], MET_AT, rtol=1e-7)
@@ -304,8 +308,9 @@ def test_the_log_time_of_a_linear_model_is_known_in_closed_form():
 
 @pytest.mark.parametrize("pull", [1.01, 2.0, 5.0, 20.0])
 def test_a_flow_that_sticks_to_a_kink_slides_along_it_and_is_reported(pull):
-    # One ReLU neuron. Active on x_1 = (1, 0), it is pushed down there by `pull`; inactive, up by x_2 = (1/2, 1),
-    # where it is wanted at 2. So it comes to the kink and slides: w_1 = 0, w_2' = 2 - w_2 (Filippov 1988).
+    # One ReLU neuron. Active on x_1 = (1, 0), it is pushed down there by `pull`; inactive, up by
+    # x_2 = (1/2, 1), where it is wanted at 2. So it comes to the kink and slides along it: w_1 = 0,
+    # w_2' = 2 - w_2 (Filippov 1988).
     network = Network([[[0.3, 0.1]], [[1.0]]], slope=0.0, trained=(True, False))
     data = Data([[1.0, 0.0], [0.5, 1.0]], [-pull, 2.0])
     with pytest.warns(FlowWarning) as caught:
@@ -316,7 +321,7 @@ def test_a_flow_that_sticks_to_a_kink_slides_along_it_and_is_reported(pull):
     np.testing.assert_allclose(w1[first:], 0.0, atol=1e-3)
     slide = 2 - (2 - w2[first]) * np.exp(run.time.values[first] - run.time.values)
     np.testing.assert_allclose(w2[first:], slide[first:], rtol=1e-3)
-    assert "chattering on kinks: 1 neuron-sample pair" in str(caught[0].message)
+    assert "chattering on kinks: 1 pair" in str(caught[0].message)
     assert run.settings["chattering_pairs"] == 1
     assert run.settings["steps_across_kinks"] > 100
 

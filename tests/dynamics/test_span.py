@@ -49,7 +49,7 @@ def test_descent_in_the_span_of_the_data_is_the_full_descent(data, sgd):
 
 
 def test_flow_in_the_span_of_the_data_is_the_full_flow():
-    # Rounding enters the choice of the steps: the two differ by a part of the tolerance, a larger one at kinks.
+    # Rounding enters the choice of the steps: the two differ by a part of the tolerance, more of it at kinks.
     start, measures = network(12, slope=1.0), ["loss", "norms", "test_accuracy"]
     options = {"measures": measures, "record": [0.5], "rtol": 1e-11}
     reduced = flow(start, WIDE, "logistic", 1.0, **options)

@@ -4,6 +4,7 @@ import hashlib
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -27,6 +28,7 @@ from rankfall.trajectory import Trajectory, to_dataset, versions
 ARRIVED = "made the steps asked for"
 DIVERGED = "diverged between step {at:,} and {later:,}, and was stopped before: take a smaller `step`"
 INTERRUPTED = "interrupted: what was reached by then is kept, and `resume` takes it up"
+SPARSE = 10  # steps between two records from which on measures are computed anew instead of followed
 CHUNK = 256  # records made by one call of the compiled loop, at most
 
 
@@ -96,27 +98,28 @@ def descent(
     )
     settings = {
         "method": "gradient descent" if run.batch is None else f"SGD, batches of {run.batch}",
-        "optimiser": getattr(optimiser, "__name__", str(optimiser)),
+        "optimiser": _spelled(optimiser),
         "loss": str(loss),
         "data": data.name,
         "step": sizes.tolist(),
-        "seed": seed,
+        "seed": int(seed),
         "span": bool(reduction.spans),
         "measures": [measure.name for measure in chosen],
         "fingerprint": _fingerprint(networks, data),
     }
     with float64():
+        wanted = record_steps(linear(200) if record is None else record, steps)
+        settings["followed"] = len(wanted) * SPARSE > steps if resume is None else resume.settings["followed"]
         carry, begin, before = _begin(run, resume, settings, steps)
-        wanted = record_steps(linear(200) if record is None else record, steps, begin)
-        wanted = wanted[wanted > begin] if resume is not None else wanted
+        wanted = wanted if before is None else wanted[wanted > begin]
         carry, records, reached, at, outcome = _march(run, carry, begin, wanted, steps, show)
         state = to_numpy(carry)
     parameters = state.parameters if many else jax.tree.map(lambda leaf: leaf[None], state.parameters)
     settings |= {"steps": at, "outcome": outcome, "versions": versions()}
-    axis = xr.DataArray(reached, dims="step", name="step", attrs={"long_name": "step", "units": "1"})
+    axis = xr.DataArray(reached, dims="step", name="step", attrs={"long_name": "step"})
     dataset = to_dataset(records, chosen, axis, networks[0], (name, labels) if many else None)
     if run.batch is not None:
-        attrs = {"long_name": "epoch", "units": "1"}
+        attrs = {"long_name": "epoch"}
         dataset = dataset.assign_coords(epoch=("step", reached * run.batch / run.padded, attrs))
     if before is not None:
         dataset = xr.concat([before, dataset], dim="step")
@@ -136,6 +139,14 @@ def _check(networks: list[Network], step: Any, steps: int, batch: int | None, se
     for what, number in (("number of steps", steps), ("batch size", batch)):
         if number is not None and (int(number) != number or number < 1):
             raise ValueError(f"the {what} must be a whole number of at least 1, not {number}.")
+
+
+def _spelled(optimiser: Optimiser) -> str:
+    """The optimiser as one would write it: the same in every process."""
+    if isinstance(optimiser, partial):
+        options = ", ".join([*map(str, optimiser.args), *(f"{k}={v}" for k, v in optimiser.keywords.items())])
+        return f"{_spelled(optimiser.func)}({options})"
+    return str(getattr(optimiser, "__name__", type(optimiser).__name__))
 
 
 def _fingerprint(networks: list[Network], data: Data) -> str:
@@ -175,13 +186,15 @@ class _Descent(eqx.Module):
     batch: int | None = eqx.field(static=True)
     measures: tuple[Measure, ...] = eqx.field(static=True)
 
-    def begin(self) -> _Carry:
-        """The state before the first step."""
+    def begin(self, follow: bool) -> _Carry:
+        """The state before the first step, with what it takes to `follow` measures from record to record."""
         parameters = self._each(lambda problem: problem.parameters())(self.problem)
         state = self._each(lambda problem, size, p: self.optimiser(size).init(p))(
             self.problem, self.size, parameters
         )
-        followed = self._follow(self.problem.start) if self.axes is None else self._follow_each()
+        followed: Any = (None,) * len(self.measures)
+        if follow:
+            followed = self._follow(self.problem.start) if self.axes is None else self._follow_each()
         order = None if self.batch is None else np.zeros(self.padded, dtype=np.int32)
         return _Carry(parameters, state, followed, order)
 
@@ -266,7 +279,7 @@ def _begin(
     run: _Descent, resume: Trajectory | None, settings: dict[str, Any], steps: int
 ) -> tuple[_Carry, int, xr.Dataset | None]:
     """The state to start from, its step, and the records before it."""
-    carry = run.begin()
+    carry = run.begin(settings["followed"])
     if resume is None:
         return carry, 0, None
     changed = [key for key, value in settings.items() if resume.settings.get(key) != value]

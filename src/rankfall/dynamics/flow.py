@@ -26,7 +26,7 @@ from rankfall.precision import float64, to_numpy
 from rankfall.progress import PAUSE, progress
 from rankfall.trajectory import Trajectory, to_dataset, versions
 
-CHATTER = 10  # a neuron that changes its mind about a sample more often than this is chattering
+CHATTER = 25  # a neuron found to change its mind about a sample in more steps than this is chattering
 PER_DECADE = 20  # records for each factor of ten in time, where the end is not known
 
 TINY = 1e-300  # so that weights which are exactly zero can leave it
@@ -141,10 +141,10 @@ def flow(
         "versions": versions(),
     }
     name, long_name = ("time", "time $t$") if clock == "time" else ("s", "loss clock $s$")
-    axis = xr.DataArray(times, dims=name, name=name, attrs={"long_name": long_name, "units": "1"})
+    axis = xr.DataArray(times, dims=name, name=name, attrs={"long_name": long_name})
     dataset = to_dataset(records, chosen, axis, network)
     if clock == "loss":
-        attrs = {"long_name": r"$\log t$", "units": "1"}
+        attrs = {"long_name": r"$\log t$"}
         dataset = dataset.assign_coords(log_time=(name, _log_time(records["log1p_time"]), attrs))
     return Trajectory(dataset, reduction.lift(parameters), settings)
 
@@ -155,9 +155,7 @@ def _march(
     """Run to the end in pieces of about `PAUSE` seconds, so that a person can watch and stop it."""
     targets = _targets(record, until)
     state = integrator.begin()
-    followed = tuple(m.warm.start(integrator.problem.start) if m.warm else None for m in integrator.measures)
-    values, followed = integrator.record(state, state.t, followed)
-    pieces, times, outcome = [values], [0.0], ""
+    pieces, times, outcome = [integrator.record(state, state.t)], [0.0], ""
     with progress("flow", show) as shown:
 
         def look(state: State) -> None:
@@ -176,8 +174,7 @@ def _march(
                     )
                 if state.t < target:
                     break
-                values, followed = integrator.record(state, jnp.asarray(target), followed)
-                pieces.append(values)
+                pieces.append(integrator.record(state, jnp.asarray(target)))
                 times.append(float(target))
         except KeyboardInterrupt:
             outcome = INTERRUPTED
@@ -185,7 +182,7 @@ def _march(
         arrived = state.t >= until.time
         outcome = ARRIVED if arrived else SPENT.format(budget=budget, t=float(state.t))
     if state.t > times[-1]:
-        pieces.append(integrator.record(state, state.t, followed)[0])
+        pieces.append(integrator.record(state, state.t))
         times.append(float(state.t))
     pieces = to_numpy(pieces)
     return (
@@ -214,7 +211,7 @@ def _targets(record: Record | None, until: Until) -> Iterator[float]:
     if callable(record):
         raise ValueError("a schedule needs an end: say Until(time=...), or give the times themselves.")
     if record is not None:
-        return iter([*np.unique(np.asarray(record, dtype=float)), np.inf])
+        return iter([*record_times(record, np.finfo(float).max)[1:-1], np.inf])
     decades = range(-6 * PER_DECADE, 300 * PER_DECADE)
     return iter([*(10.0 ** (k / PER_DECADE) for k in decades), np.inf])
 
@@ -248,13 +245,14 @@ def _statistics(integrator: Integrator, state: State) -> dict[str, Any]:
 def _warn(outcome: str, statistics: dict[str, Any]) -> None:
     if outcome.startswith("spent"):
         warnings.warn(f"The flow {outcome}.", FlowWarning, stacklevel=3)
-    if statistics["chattering_pairs"]:
+    if pairs := statistics["chattering_pairs"]:
         tried = statistics["steps"] + statistics["rejected_steps"]
         warnings.warn(
-            f"The flow is chattering on kinks: {statistics['chattering_pairs']} neuron-sample pairs switched "
-            f"more than {CHATTER} times, and {statistics['steps_across_kinks']:,} of {tried:,} steps went "
-            "across a kink. An explicit solver can only zigzag along a kink that the flow sticks to: the "
-            "result is right to the tolerance, but slow. A looser `rtol` or a larger slope helps.",
+            f"The flow is chattering on kinks: {pairs} pairs of a neuron and a sample switched in more than "
+            f"{CHATTER} steps each. Of {tried:,} steps {statistics['rejected_steps']:,} were rejected, and "
+            f"{statistics['steps_across_kinks']:,} ended across a kink. An explicit solver can only zigzag "
+            "along a kink that the flow sticks to: the result is right to the tolerance, but slow. A looser "
+            "`rtol` or a larger slope helps.",
             FlowWarning,
             stacklevel=3,
         )

@@ -20,8 +20,8 @@ from rankfall.network import Network
 class State(eqx.Module):
     """Where the flow is, its last step (for interpolation), and what it cost so far.
 
-    `flips` counts for every neuron and sample how often the neuron changed its mind; `at_kinks` the steps
-    tried in which any did.
+    `flips` counts for every neuron and sample the steps, kept or not, across which the neuron changed its
+    mind; `at_kinks` those in which any did.
     """
 
     t: Any
@@ -136,6 +136,11 @@ class Integrator(eqx.Module):
         )
         pattern = self._pattern(y)
         flipped = None if pattern is None else pattern != state.pattern
+        if flipped is not None:
+            # The error across a kink is of first order in the step: the controller, which expects the fifth,
+            # would creep towards it.
+            quarter = jnp.minimum(following, state.t + (t1 - state.t) / 4)
+            following = jnp.where(~keep & flipped.any(), quarter, following)
         kept = State(
             t=t,
             following=following,
@@ -150,7 +155,7 @@ class Integrator(eqx.Module):
             rejected=state.rejected,
             error=state.error + error[0] / _sizes(y)[0],
             pattern=pattern,
-            flips=None if flipped is None else state.flips + flipped,
+            flips=state.flips,
             at_kinks=state.at_kinks,
         )
         undone = eqx.tree_at(
@@ -159,8 +164,10 @@ class Integrator(eqx.Module):
             (following, controller, state.rejected + 1),
         )
         chosen = jax.tree.map(lambda a, b: jnp.where(keep, a, b), kept, undone)
-        crossed = 0 if flipped is None else flipped.any().astype(int)
-        return eqx.tree_at(lambda s: s.at_kinks, chosen, state.at_kinks + crossed)
+        if flipped is None:
+            return chosen
+        tally = (state.flips + flipped, state.at_kinks + flipped.any())
+        return eqx.tree_at(lambda s: (s.flips, s.at_kinks), chosen, tally)
 
     def _pattern(self, y: Any) -> Any:
         """Which neuron is active on which sample; None for a linear network."""
@@ -198,15 +205,12 @@ class Integrator(eqx.Module):
         return _strong(eqx.tree_at(lambda s: (s.t, s.y), state, (t, self._between(state, t))))
 
     @eqx.filter_jit
-    def record(self, state: State, t: Any, followed: Any) -> tuple[dict[str, Any], Any]:
+    def record(self, state: State, t: Any) -> dict[str, Any]:
         """The measures at a time within the last step; in the loss clock also log(1 + t)."""
         y = self._between(state, t)
         whole, context = self.problem.whole(self.parameters(y)), self.problem.context()
-        made = [m.record(whole, context, f) for m, f in zip(self.measures, followed, strict=True)]
-        values = {m.name: value for m, (value, _) in zip(self.measures, made, strict=True)}
-        if self.clock == "loss":
-            values["log1p_time"] = y[1]
-        return values, tuple(state for _, state in made)
+        values = {m.name: m.record(whole, context, None)[0] for m in self.measures}
+        return values | ({"log1p_time": y[1]} if self.clock == "loss" else {})
 
 
 def _strong(state: State) -> State:

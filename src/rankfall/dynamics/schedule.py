@@ -24,6 +24,8 @@ def linear(count: int) -> Schedule:
 def logarithmic(count: int, first: float | None = None) -> Schedule:
     """`count` records, evenly spread in log time from `first` (step 1, or a millionth of the end time) on."""
     _check(count)
+    if first is not None and not first > 0:
+        raise ValueError(f"the first record on a logarithmic axis must be at a positive time, not {first}.")
 
     def points(end: float) -> np.ndarray:
         begin = first if first is not None else (1.0 if end > 1 and float(end).is_integer() else end * 1e-6)

@@ -46,7 +46,7 @@ class Measure:
     function: Callable[..., Any]
     name: str
     long_name: str
-    units: str = "1"
+    units: str = ""
     dims: tuple[str, ...] = ()
     invariant: bool = False
     warm: Warm | None = None
@@ -88,8 +88,8 @@ class Measure:
         return {p: given[p] for p in self.parameters}
 
     def record(self, network: Network, context: Context, state: Any) -> tuple[Any, Any]:
-        """The value inside a run, and the state to carry to the next record."""
-        if self.warm is not None:
+        """The value inside a run, and the state to carry to the next record; None computes it anew."""
+        if self.warm is not None and state is not None:
             return self.warm.follow(network, state)
         return jnp.asarray(self.function(**self._given(network, context))), state
 
@@ -104,7 +104,7 @@ MEASURES: dict[str, Measure] = {}
 
 def measured(
     long_name: str,
-    units: str = "1",
+    units: str = "",
     dims: tuple[str, ...] = (),
     invariant: bool = False,
     warm: Warm | None = None,
