@@ -8,8 +8,8 @@ from math import inf, nan
 from typing import Any, NamedTuple
 
 TURNS = 3
-MORE_TURNS = 8  # at most, where the least two times do not agree
-CLEAR, DOUBTFUL = 0.1, 0.5  # parts of a difference by which the times it comes from may be off
+PATIENCE = 45.0  # seconds after which there are no further turns, even where the least two times do not agree
+CLEAR, DOUBTFUL = 0.2, 0.5  # parts of a difference by which the times it comes from may be off
 
 
 class Run(NamedTuple):
@@ -52,14 +52,15 @@ def step_times(runs: Sequence[Run]) -> list[float]:
     for short, _ in calls:
         short()  # compiles
     turns: list[list[tuple[float, float]]] = []
-    doubts = [inf]
-    while len(turns) < TURNS or (len(turns) < MORE_TURNS and max(doubts) > CLEAR):
+    doubts, started = [inf], time.monotonic()
+    while len(turns) < TURNS or (max(doubts) > CLEAR and time.monotonic() - started < PATIENCE):
         turns.append([(seconds(short), seconds(long)) for short, long in calls])
         found = [_difference(times) for times in zip(*turns, strict=True)]
         doubts = [doubt for _, doubt in found]
-        say(f"turn {len(turns)}: a step is known to {', '.join(f'{doubt:.0%}' for doubt in doubts)}")
+        known = "" if len(turns) == 1 else f": known to {', '.join(f'{doubt:.0%}' for doubt in doubts)}"
+        say(f"turn {len(turns)}{known}")
     pairs = zip(runs, found, strict=True)
-    return [time / (r.long - r.short) if doubt < DOUBTFUL else nan for r, (time, doubt) in pairs]
+    return [more / (r.long - r.short) if doubt < DOUBTFUL else nan for r, (more, doubt) in pairs]
 
 
 def _difference(times: Sequence[tuple[float, float]]) -> tuple[float, float]:

@@ -197,13 +197,13 @@ def test_targets_that_fit_pass(loss, y, outputs):
             r"needs labels -1 and \+1.*0, 1\. Map 0 and 1 with y = 2\*y - 1",
         ),
         (exponential, np.arange(7.0), 1, r"the exponential loss needs labels.*0, 1, 2, 3, 4, \.\.\."),
-        (logistic, np.ones(4), 1, r"all 4 labels are \+1: the logistic loss needs both classes"),
+        (logistic, np.ones(4), 1, r"all 4 labels are 1: the logistic loss needs two classes"),
         (logistic, np.stack([SIGNS, SIGNS], axis=1), 2, "for one output; for 2 use 'cross_entropy'"),
         (cross_entropy, CLASSES, 1, "one output a class, so two at least; for one use 'logistic'"),
         (cross_entropy, CLASSES, 2, "needs class numbers 0 to 1, but the targets reach from 0 to 2"),
         (cross_entropy, SIGNS, 2, "class numbers 0 to 1, but the targets reach from -1 to 1"),
         (cross_entropy, np.array([0.5, 1.0]), 2, "needs class numbers"),
-        (cross_entropy, np.zeros(4), 3, "all 4 targets are class 0"),
+        (cross_entropy, np.zeros(4), 3, "all 4 labels are 0"),
     ],
 )
 def test_targets_that_do_not_fit_are_refused_with_a_sentence(loss, y, outputs, sentence):

@@ -338,9 +338,10 @@ def learn_modes(speed, final, frame, start, step=0.04, steps=1500):
     network = Network([start, start.T], slope=1.0, linear_tail=2)
     data = Data(x, x @ frame.T @ np.diag(final) @ frame)
     measures = ["stable_rank", FIRST, SECOND]
-    return descent(network, data, "square", step, steps, measures=measures, record=every(steps // 30))
+    return descent(network, data, "square", step, steps, measures=measures, record=every(1))
 
 
+@pytest.mark.parametrize("size", [3, 36])  # small matrices are computed anew, larger ones followed
 @pytest.mark.parametrize("axes", ["random axes", "the coordinate axes"])
 @pytest.mark.parametrize(
     ("speed", "final"),
@@ -352,12 +353,12 @@ def learn_modes(speed, final, frame, start, step=0.04, steps=1500):
         ),  # the third overtakes both, after a long time in which it is small
     ],
 )
-def test_the_followed_stable_rank_is_that_of_the_svd_at_every_record(speed, final, axes):
+def test_the_followed_stable_rank_is_that_of_the_svd_at_every_record(speed, final, axes, size):
     rng = np.random.default_rng(0)
     if axes == "random axes":
-        frame, start = np.linalg.qr(rng.normal(size=(3, 3)))[0], 1e-5 * rng.normal(size=(6, 3))
+        frame, start = np.linalg.qr(rng.normal(size=(size, 3)))[0].T, 1e-5 * rng.normal(size=(size + 4, size))
     else:
-        frame, start = np.eye(3), 1e-5 * np.eye(6, 3)
+        frame, start = np.eye(3, size), 1e-5 * np.eye(size + 4, size)
     run = learn_modes(speed, final, frame, start)
     leading = np.abs([np.linalg.svd(w)[2][0] @ frame.T for w in run.first.values]).argmax(axis=1)
     assert len(set(leading[3:])) > 1  # which mode leads has changed

@@ -64,14 +64,21 @@ class Loss:
         total = logsumexp(self.log_pointwise(f, _like(y, f)))
         return total - np.log(len(y)) if self.reduction == "mean" else total
 
-    def check_targets(self, y: np.ndarray, outputs: int) -> None:
-        """Raise a ValueError where targets `y` do not fit this loss or a network with so many outputs."""
+    def check_targets(self, y: np.ndarray, outputs: int, training: bool = True) -> None:
+        """Raise a ValueError where targets `y` do not fit this loss or a network with so many outputs.
+
+        Those for `training` must be of two classes at least, where the loss is for classes.
+        """
         if self.targets == "classes":
             _check_classes(y, outputs)
         elif y.reshape(len(y), -1).shape[1] != outputs:
             raise ValueError(f"the network has {outputs} outputs, but the targets have shape {y.shape}.")
         if self.targets == "signs":
             _check_signs(y, outputs, self.name)
+        if training and self.targets != "numbers" and len(np.unique(y)) < 2:
+            raise ValueError(
+                f"all {len(y)} labels are {y[0]:g}: the {self.name} loss needs two classes at least."
+            )
 
     def __str__(self) -> str:
         return f"{self.name}.{self.reduction}"
@@ -85,8 +92,6 @@ def _check_signs(y: np.ndarray, outputs: int, name: str) -> None:
         shown = ", ".join(f"{v:g}" for v in values[:5]) + (", ..." if len(values) > 5 else "")
         advice = " Map 0 and 1 with y = 2*y - 1." if np.isin(values, (0.0, 1.0)).all() else ""
         raise ValueError(f"the {name} loss needs labels -1 and +1, but the targets are {shown}.{advice}")
-    if len(values) < 2:
-        raise ValueError(f"all {len(y)} labels are {values[0]:+g}: the {name} loss needs both classes.")
 
 
 def _check_classes(y: np.ndarray, outputs: int) -> None:
@@ -98,10 +103,6 @@ def _check_classes(y: np.ndarray, outputs: int) -> None:
         raise ValueError(
             f"the cross_entropy loss on {outputs} outputs needs class numbers 0 to {outputs - 1}, "
             f"but the targets reach from {y.min():g} to {y.max():g}."
-        )
-    if len(np.unique(y)) < 2:
-        raise ValueError(
-            f"all {len(y)} targets are class {y[0]:g}: the cross_entropy loss needs two classes at least."
         )
 
 

@@ -3,11 +3,10 @@
 import hashlib
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,12 +14,13 @@ import optax
 import xarray as xr
 
 from rankfall.data import Data
-from rankfall.dynamics.problem import Problem, Reduction
+from rankfall.dynamics.problem import Reduction
 from rankfall.dynamics.recording import choose
 from rankfall.dynamics.schedule import Record, linear, record_steps
+from rankfall.dynamics.stepper import Carry, Optimiser, Stepper
 from rankfall.loss import Loss, named
 from rankfall.measure import Measure
-from rankfall.network import Network, unstack
+from rankfall.network import Network
 from rankfall.precision import float64, to_numpy
 from rankfall.progress import PAUSE, progress
 from rankfall.trajectory import Trajectory, to_dataset, versions
@@ -34,9 +34,6 @@ CHUNK = 256  # records made by one call of the compiled loop, at most
 
 class DescentWarning(UserWarning):
     """The weights overflowed: the step size is too large."""
-
-
-Optimiser = Callable[[Any], optax.GradientTransformation]
 
 
 def descent(
@@ -87,7 +84,7 @@ def descent(
     chosen = choose(measures, networks[0], data, loss)
     reduction = Reduction(networks, data, loss, span and all(m.invariant for m in chosen))
     sizes = np.asarray(step, dtype=networks[0].dtype)
-    run = _Descent(
+    run = Stepper(
         problem=reduction.many if many else reduction.one,
         size=np.broadcast_to(sizes, len(networks)) if many else sizes,
         key=np.uint32(seed),
@@ -112,7 +109,8 @@ def descent(
         settings["followed"] = len(wanted) * SPARSE > steps if resume is None else resume.settings["followed"]
         carry, begin, before = _begin(run, resume, settings, steps)
         wanted = wanted if before is None else wanted[wanted > begin]
-        carry, records, reached, at, outcome = _march(run, carry, begin, wanted, steps, show)
+        placed = jax.device_put(run)  # once, not at every piece of the run
+        carry, records, reached, at, outcome = _march(placed, carry, begin, wanted, steps, show)
         state = to_numpy(carry)
     parameters = state.parameters if many else jax.tree.map(lambda leaf: leaf[None], state.parameters)
     settings |= {"steps": at, "outcome": outcome, "versions": versions()}
@@ -166,118 +164,9 @@ def _axis_of_networks(along: Mapping[str, Sequence[Any]] | None, count: int) -> 
     return name, labels
 
 
-class _Carry(eqx.Module):
-    """What changes from step to step. The order of the samples is that of the current epoch."""
-
-    parameters: Network
-    optimiser: Any
-    followed: Any
-    order: Any
-
-
-class _Descent(eqx.Module):
-    """One compiled descent: the step, the record, and their loop."""
-
-    problem: Problem
-    size: Any
-    key: Any
-    axes: Problem | None = eqx.field(static=True)
-    optimiser: Optimiser = eqx.field(static=True)
-    batch: int | None = eqx.field(static=True)
-    measures: tuple[Measure, ...] = eqx.field(static=True)
-
-    def begin(self, follow: bool) -> _Carry:
-        """The state before the first step, with what it takes to `follow` measures from record to record."""
-        parameters = self._each(lambda problem: problem.parameters())(self.problem)
-        state = self._each(lambda problem, size, p: self.optimiser(size).init(p))(
-            self.problem, self.size, parameters
-        )
-        followed: Any = (None,) * len(self.measures)
-        if follow:
-            followed = self._follow(self.problem.start) if self.axes is None else self._follow_each()
-        order = None if self.batch is None else np.zeros(self.padded, dtype=np.int32)
-        return _Carry(parameters, state, followed, order)
-
-    def _follow(self, start: Network) -> tuple[Any, ...]:
-        return tuple(m.warm.start(start) if m.warm else None for m in self.measures)
-
-    def _follow_each(self) -> tuple[Any, ...]:
-        starts = unstack(self.problem.start, [""] * len(self.size))
-        return jax.tree.map(lambda *leaves: np.stack(leaves), *map(self._follow, starts))
-
-    @eqx.filter_jit
-    def march(self, carry: _Carry, first: Any, gaps: Any, wanted: Any) -> tuple[_Carry, Any]:
-        """For each gap that many steps, and then (if it is wanted) a record."""
-
-        def stretch(state: tuple[_Carry, Any], gap_and_wish: Any) -> Any:
-            (carry, at), (gap, wish) = state, gap_and_wish
-            carry = jax.lax.fori_loop(at, at + gap, lambda i, c: self._step(i, c), carry)
-            values, followed = jax.lax.cond(wish, lambda c: self._record(c), lambda c: self._skip(c), carry)
-            carry = eqx.tree_at(lambda c: c.followed, carry, followed, is_leaf=lambda leaf: leaf is None)
-            return (carry, at + gap), values
-
-        (carry, _), values = jax.lax.scan(stretch, (carry, first), (gaps, wanted))
-        return carry, values
-
-    def _each(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """`function` of (problem, ...), for every network where there are several."""
-        if self.axes is None:
-            return function
-        return lambda problem, *rest: jax.vmap(function, in_axes=(self.axes, *[0] * len(rest)))(
-            problem, *rest
-        )
-
-    def _step(self, at: Any, carry: _Carry) -> _Carry:
-        x, y, weight, order = self._batch(at, carry.order)
-
-        def one(problem: Problem, size: Any, parameters: Network, state: Any) -> tuple[Any, Any]:
-            gradient = jax.grad(problem.value)(parameters, x, y, weight)
-            updates, state = self.optimiser(size).update(gradient, state, parameters)
-            return optax.apply_updates(parameters, updates), state
-
-        parameters, state = self._each(one)(self.problem, self.size, carry.parameters, carry.optimiser)
-        return _Carry(parameters, state, carry.followed, order)
-
-    @property
-    def padded(self) -> int:
-        """The number of samples, rounded up to whole batches."""
-        batch = self.batch or 1
-        return -(-len(self.problem.y) // batch) * batch
-
-    def _batch(self, at: Any, order: Any) -> tuple[Any, Any, Any, Any]:
-        """The samples of step `at`; weight 0 marks those that fill up the last batch of an epoch."""
-        if self.batch is None:
-            return self.problem.x, self.problem.y, None, None
-        n, padded = len(self.problem.y), self.padded
-        epoch, position = at // (padded // self.batch), at % (padded // self.batch)
-
-        def shuffle(_: Any) -> Any:
-            drawn = jax.random.permutation(jax.random.fold_in(jax.random.key(self.key), epoch), n)
-            return jnp.concatenate([drawn, drawn[: padded - n]]).astype(jnp.int32)
-
-        order = jax.lax.cond(position == 0, shuffle, lambda order: order, order)
-        chosen = jax.lax.dynamic_slice(order, (position * self.batch,), (self.batch,))
-        weight = None
-        if padded != n:
-            weight = (position * self.batch + jnp.arange(self.batch) < n).astype(self.problem.x.dtype)
-        return self.problem.x[chosen], self.problem.y[chosen], weight, order
-
-    def _record(self, carry: _Carry) -> tuple[Any, Any]:
-        def one(problem: Problem, parameters: Network, followed: Any) -> Any:
-            whole, context = problem.whole(parameters), problem.context()
-            made = [m.record(whole, context, f) for m, f in zip(self.measures, followed, strict=True)]
-            return tuple(value for value, _ in made), tuple(state for _, state in made)
-
-        return self._each(one)(self.problem, carry.parameters, carry.followed)
-
-    def _skip(self, carry: _Carry) -> tuple[Any, Any]:
-        shape = eqx.filter_eval_shape(self._record, carry)[0]
-        return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shape), carry.followed
-
-
 def _begin(
-    run: _Descent, resume: Trajectory | None, settings: dict[str, Any], steps: int
-) -> tuple[_Carry, int, xr.Dataset | None]:
+    run: Stepper, resume: Trajectory | None, settings: dict[str, Any], steps: int
+) -> tuple[Carry, int, xr.Dataset | None]:
     """The state to start from, its step, and the records before it."""
     carry = run.begin(settings["followed"])
     if resume is None:
@@ -295,8 +184,8 @@ def _begin(
 
 
 def _march(
-    run: _Descent, carry: _Carry, begin: int, wanted: np.ndarray, steps: int, show: bool
-) -> tuple[_Carry, dict[str, np.ndarray], np.ndarray, int, str]:
+    run: Stepper, carry: Carry, begin: int, wanted: np.ndarray, steps: int, show: bool
+) -> tuple[Carry, dict[str, np.ndarray], np.ndarray, int, str]:
     """Run to the end in pieces of about `PAUSE` seconds, so that a person can watch and stop it."""
     at, pieces, outcome = begin, [], ARRIVED
     reached: list[int] = []
@@ -330,7 +219,7 @@ def _march(
     return carry, records, np.asarray(reached), at, outcome
 
 
-def _is_finite(carry: _Carry) -> bool:
+def _is_finite(carry: Carry) -> bool:
     return all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(carry.parameters))
 
 

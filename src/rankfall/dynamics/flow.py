@@ -26,7 +26,7 @@ from rankfall.precision import float64, to_numpy
 from rankfall.progress import PAUSE, progress
 from rankfall.trajectory import Trajectory, to_dataset, versions
 
-CHATTER = 25  # a neuron found to change its mind about a sample in more steps than this is chattering
+CHATTER = 2  # times the halvings it takes to cross a kink to the tolerance: more is chattering
 PER_DECADE = 20  # records for each factor of ten in time, where the end is not known
 
 TINY = 1e-300  # so that weights which are exactly zero can leave it
@@ -114,16 +114,18 @@ def flow(
     network = network.astype(np.float64)
     chosen = choose(measures, network, data, loss)
     reduction = Reduction([network], data, loss, span and all(m.invariant for m in chosen))
-    integrator = Integrator(
-        problem=reduction.one,
-        end=np.float64(until.time),
-        bounds=(until.loss, until.gradient),
-        pid=diffrax.PIDController(rtol=rtol, atol=max(atol, TINY), norm=_largest),
-        solver=diffrax.Tsit5() if solver is None else solver,
-        clock=clock,
-        measures=chosen,
-    )
     with float64():
+        integrator = Integrator(  # numbers as arrays, so that another tolerance does not compile it again
+            problem=jax.device_put(reduction.one),
+            end=jnp.asarray(until.time),
+            bounds=tuple(
+                None if bound is None else jnp.asarray(bound) for bound in (until.loss, until.gradient)
+            ),
+            pid=diffrax.PIDController(jnp.asarray(rtol), jnp.asarray(max(atol, TINY)), norm=_largest),
+            solver=diffrax.Tsit5() if solver is None else solver,
+            clock=clock,
+            measures=chosen,
+        )
         state, outcome, records, times = _march(integrator, until, record, budget, show)
         parameters = to_numpy(jax.tree.map(lambda leaf: leaf[None], integrator.parameters(state.y)))
         statistics = _statistics(integrator, state)
@@ -231,7 +233,7 @@ def _statistics(integrator: Integrator, state: State) -> dict[str, Any]:
     per_step = tableau.num_stages - 1 if tableau.fsal else tableau.num_stages
     chattering = 0
     if state.flips is not None and float(integrator.problem.start.slope) < 1:
-        chattering = int((np.asarray(state.flips) > CHATTER).sum())
+        chattering = int((np.asarray(state.flips) > CHATTER * np.log2(1 / integrator.pid.rtol)).sum())
     return {
         "steps": int(state.steps),
         "rejected_steps": int(state.rejected),
@@ -248,8 +250,8 @@ def _warn(outcome: str, statistics: dict[str, Any]) -> None:
     if pairs := statistics["chattering_pairs"]:
         tried = statistics["steps"] + statistics["rejected_steps"]
         warnings.warn(
-            f"The flow is chattering on kinks: {pairs} pairs of a neuron and a sample switched in more than "
-            f"{CHATTER} steps each. Of {tried:,} steps {statistics['rejected_steps']:,} were rejected, and "
+            f"The flow is chattering on kinks: {pairs} pairs of neuron and sample switch again and again. "
+            f"Of {tried:,} steps {statistics['rejected_steps']:,} were rejected, and "
             f"{statistics['steps_across_kinks']:,} ended across a kink. An explicit solver can only zigzag "
             "along a kink that the flow sticks to: the result is right to the tolerance, but slow. A looser "
             "`rtol` or a larger slope helps.",

@@ -9,7 +9,6 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from rankfall.data import Data
 from rankfall.dynamics.problem import Problem
@@ -51,7 +50,7 @@ class Integrator(eqx.Module):
 
     problem: Problem
     end: Any
-    bounds: tuple[float | None, float | None]
+    bounds: tuple[Any, ...]
     pid: diffrax.PIDController
     solver: diffrax.AbstractERK
     clock: str = eqx.field(static=True)
@@ -181,10 +180,10 @@ class Integrator(eqx.Module):
         loss, gradient = self.bounds
         left = [jnp.asarray(jnp.inf)]
         if loss is not None:
-            left.append(self.problem.log_value(self.parameters(y)) - np.log(loss))
+            left.append(self.problem.log_value(self.parameters(y)) - jnp.log(loss))
         if gradient is not None:
             log_loss, slope = jax.value_and_grad(self.problem.log_value)(self.parameters(y))
-            left.append(log_loss + jnp.log(_sizes(slope)[0]) - np.log(gradient))
+            left.append(log_loss + jnp.log(_sizes(slope)[0]) - jnp.log(gradient))
         return jnp.stack(left).min()
 
     def _between(self, state: State, t: Any) -> Any:

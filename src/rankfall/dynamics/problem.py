@@ -68,7 +68,7 @@ def check(network: Network, data: Data, loss: Loss) -> None:
         raise ValueError("no layer of this network is trained: there is nothing to run.")
     loss.check_targets(data.y, network.outputs)
     if data.test is not None:
-        loss.check_targets(data.test.y, network.outputs)
+        loss.check_targets(data.test.y, network.outputs, training=False)
 
 
 class Reduction:

@@ -46,7 +46,9 @@ def sign_blocks(network: Network) -> tuple[Float[Array, "m d"], Float[Array, "m 
 #
 # What is left of the squared Frobenius norm outside of the two vectors bounds all other squared singular
 # values. Where that does not rule out a larger one, the second vector is drawn anew and sent to look for it.
+# It may stop short of it only where many leading values are nearly equal, and by no more than they differ.
 
+_SMALL = 32  # up to this size all eigenvalues of the Gram matrix cost less than to follow one of them
 _RESIDUAL = 3e-5
 _LOOSE = 1e-2
 _SWEEPS = 1000
@@ -58,11 +60,14 @@ def _scale(w: Any) -> Any:
     return 1 / jnp.where(largest > 0, largest, 1.0)
 
 
-def _start_pairs(w: np.ndarray) -> np.ndarray:
-    """The two leading left singular vectors of w, as if there had been two records of it."""
+def _start_pairs(w: np.ndarray) -> np.ndarray | None:
+    """The two leading left singular vectors of w, as at two records before; None if w is small."""
+    if min(w.shape) <= _SMALL:
+        return None
+    dtype = w.dtype
     w = _narrow(np.asarray(w, dtype=np.float64))
     pair = np.linalg.eigh(w @ w.T)[1].T[:-3:-1]
-    return np.stack([pair, pair])
+    return np.stack([pair, pair]).astype(dtype)
 
 
 def _orthonormal(a: Any, b: Any) -> Any:
@@ -84,6 +89,8 @@ class _Sweep(NamedTuple):
 
 def _follow_stable_rank(w: Any, pairs: Any) -> tuple[Any, Any]:
     """The stable rank of w, and the two leading left singular vectors at the last two records."""
+    if pairs is None:
+        return _stable_rank(w), None
     scale = _scale(w)
     square = ((scale * w) ** 2).sum()
     generic = jnp.asarray(np.random.default_rng(0).normal(size=w.shape[0]), dtype=w.dtype)
@@ -138,11 +145,11 @@ def _stable_rank(w: Any) -> Any:
 
 
 _WARM = Warm(
-    start=lambda network: tuple(_start_pairs(w).astype(w.dtype) for w in _matrices(network)),
+    start=lambda network: tuple(map(_start_pairs, _matrices(network))),
     follow=lambda network, pairs: _follow_all([_narrow(w) for w in _matrices(network)], pairs),
 )
 _WARM_BLOCKS = Warm(
-    start=lambda network: tuple(_start_pairs(w).astype(w.dtype) for w in sign_blocks(network)),
+    start=lambda network: tuple(map(_start_pairs, sign_blocks(network))),
     follow=lambda network, pairs: _follow_all([_narrow(w) for w in sign_blocks(network)], pairs),
 )
 

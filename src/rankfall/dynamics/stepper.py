@@ -1,0 +1,125 @@
+"""The compiled part of a descent: the step, the record, and the loop over both, for one network or many."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from rankfall.dynamics.problem import Problem
+from rankfall.measure import Measure
+from rankfall.network import Network, unstack
+
+Optimiser = Callable[[Any], optax.GradientTransformation]
+
+
+class Carry(eqx.Module):
+    """What changes from step to step. The order of the samples is that of the current epoch."""
+
+    parameters: Network
+    optimiser: Any
+    followed: Any
+    order: Any
+
+
+class Stepper(eqx.Module):
+    """One compiled descent: the step, the record, and their loop."""
+
+    problem: Problem
+    size: Any
+    key: Any
+    axes: Problem | None = eqx.field(static=True)
+    optimiser: Optimiser = eqx.field(static=True)
+    batch: int | None = eqx.field(static=True)
+    measures: tuple[Measure, ...] = eqx.field(static=True)
+
+    def begin(self, follow: bool) -> Carry:
+        """The state before the first step, with what it takes to `follow` measures from record to record."""
+        parameters = self._each(lambda problem: problem.parameters())(self.problem)
+        state = self._each(lambda problem, size, p: self.optimiser(size).init(p))(
+            self.problem, self.size, parameters
+        )
+        followed: Any = (None,) * len(self.measures)
+        if follow:
+            followed = self._follow(self.problem.start) if self.axes is None else self._follow_each()
+        order = None if self.batch is None else np.zeros(self.padded, dtype=np.int32)
+        return Carry(parameters, state, followed, order)
+
+    def _follow(self, start: Network) -> tuple[Any, ...]:
+        return tuple(m.warm.start(start) if m.warm else None for m in self.measures)
+
+    def _follow_each(self) -> tuple[Any, ...]:
+        starts = unstack(self.problem.start, [""] * len(self.size))
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *map(self._follow, starts))
+
+    @eqx.filter_jit
+    def march(self, carry: Carry, first: Any, gaps: Any, wanted: Any) -> tuple[Carry, Any]:
+        """For each gap that many steps, and then (if it is wanted) a record."""
+
+        def stretch(state: tuple[Carry, Any], gap_and_wish: Any) -> Any:
+            (carry, at), (gap, wish) = state, gap_and_wish
+            carry = jax.lax.fori_loop(at, at + gap, lambda i, c: self._step(i, c), carry)
+            values, followed = jax.lax.cond(wish, lambda c: self._record(c), lambda c: self._skip(c), carry)
+            carry = eqx.tree_at(lambda c: c.followed, carry, followed, is_leaf=lambda leaf: leaf is None)
+            return (carry, at + gap), values
+
+        (carry, _), values = jax.lax.scan(stretch, (carry, first), (gaps, wanted))
+        return carry, values
+
+    def _each(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`function` of (problem, ...), for every network where there are several."""
+        if self.axes is None:
+            return function
+        return lambda problem, *rest: jax.vmap(function, in_axes=(self.axes, *[0] * len(rest)))(
+            problem, *rest
+        )
+
+    def _step(self, at: Any, carry: Carry) -> Carry:
+        x, y, weight, order = self._batch(at, carry.order)
+
+        def one(problem: Problem, size: Any, parameters: Network, state: Any) -> tuple[Any, Any]:
+            gradient = jax.grad(problem.value)(parameters, x, y, weight)
+            updates, state = self.optimiser(size).update(gradient, state, parameters)
+            return optax.apply_updates(parameters, updates), state
+
+        parameters, state = self._each(one)(self.problem, self.size, carry.parameters, carry.optimiser)
+        return Carry(parameters, state, carry.followed, order)
+
+    @property
+    def padded(self) -> int:
+        """The number of samples, rounded up to whole batches."""
+        batch = self.batch or 1
+        return -(-len(self.problem.y) // batch) * batch
+
+    def _batch(self, at: Any, order: Any) -> tuple[Any, Any, Any, Any]:
+        """The samples of step `at`; weight 0 marks those that fill up the last batch of an epoch."""
+        if self.batch is None:
+            return self.problem.x, self.problem.y, None, None
+        n, padded = len(self.problem.y), self.padded
+        epoch, position = at // (padded // self.batch), at % (padded // self.batch)
+
+        def shuffle(_: Any) -> Any:
+            drawn = jax.random.permutation(jax.random.fold_in(jax.random.key(self.key), epoch), n)
+            return jnp.concatenate([drawn, drawn[: padded - n]]).astype(jnp.int32)
+
+        order = jax.lax.cond(position == 0, shuffle, lambda order: order, order)
+        chosen = jax.lax.dynamic_slice(order, (position * self.batch,), (self.batch,))
+        weight = None
+        if padded != n:
+            weight = (position * self.batch + jnp.arange(self.batch) < n).astype(self.problem.x.dtype)
+        return self.problem.x[chosen], self.problem.y[chosen], weight, order
+
+    def _record(self, carry: Carry) -> tuple[Any, Any]:
+        def one(problem: Problem, parameters: Network, followed: Any) -> Any:
+            whole, context = problem.whole(parameters), problem.context()
+            made = [m.record(whole, context, f) for m, f in zip(self.measures, followed, strict=True)]
+            return tuple(value for value, _ in made), tuple(state for _, state in made)
+
+        return self._each(one)(self.problem, carry.parameters, carry.followed)
+
+    def _skip(self, carry: Carry) -> tuple[Any, Any]:
+        shape = eqx.filter_eval_shape(self._record, carry)[0]
+        return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shape), carry.followed
