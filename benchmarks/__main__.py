@@ -37,7 +37,8 @@ def main(names: list[str]) -> int:
     for name in names or NAMES:
         print(f"{name} ...", file=sys.stderr, flush=True)
         rows += import_module(f"benchmarks.{name}").bench()
-    print(f"\n{where}\n\n{table(rows)}\n\n{time.monotonic() - started:.0f} s in all.")
+    found = table(rows) if rows else "Nothing was compared."
+    print(f"\n{where}\n\n{found}\n\n{time.monotonic() - started:.0f} s in all.")
     for verdict in ("falls short", "too noisy to tell"):
         names = [row.name for row in rows if row.verdict == verdict]
         if names:

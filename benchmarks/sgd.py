@@ -85,7 +85,7 @@ def bench() -> list[Row]:
     runs = [rankfall_run(data, network), products_run()]
     torch = threads.torch()
     if torch is None:
-        say("PyTorch is not installed, so only the matrix products are compared: pip install torch")
+        say("PyTorch is not installed, so only the matrix products are compared: `make bench` installs it")
     else:
         runs.append(torch_run(torch, data, network))
     ours, needed, *peer = step_times(runs)

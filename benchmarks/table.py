@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
+from textwrap import fill
 
 HEAD = ("name", "rankfall", "peer", "ratio", "target", "verdict")
 
@@ -46,10 +47,11 @@ def table(rows: Sequence[Row]) -> str:
     lines = [HEAD, *(row.cells for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     text = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines]
-    text.insert(1, "-" * (sum(widths) + 2 * (len(widths) - 1)))
-    for i, row in enumerate(rows):
-        text.insert(3 + 2 * i, f"    {row.what}")
-    return "\n".join(text)
+    below = [fill(row.what, 110, initial_indent="    ", subsequent_indent="    ") for row in rows]
+    rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
+    return "\n".join(
+        [text[0], rule, *(f"{line}\n{what}" for line, what in zip(text[1:], below, strict=True))]
+    )
 
 
 def duration(seconds: float) -> str:

@@ -196,7 +196,7 @@ def _march(
             while len(reached) < len(wanted):
                 gaps, wishes = _plan(at, wanted[len(reached) :], chunk, max(1, int(PAUSE * speed)))
                 started = time.monotonic()
-                later, values = run.march(carry, jnp.asarray(at), jnp.asarray(gaps), jnp.asarray(wishes))
+                later, values = run.march(carry, np.asarray(at), gaps, wishes)
                 made = [np.asarray(value)[wishes] for value in values]  # waits; Ctrl-C loses this piece only
                 if not _is_finite(later):
                     outcome = DIVERGED.format(at=at, later=at + int(gaps.sum()))

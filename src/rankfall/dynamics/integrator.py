@@ -84,9 +84,11 @@ class Integrator(eqx.Module):
         parameters = jax.tree.map(jnp.asarray, self.problem.parameters())
         y = parameters if self.clock == "time" else (parameters, jnp.zeros(()))
         zero, none = jnp.zeros(()), jnp.zeros((), dtype=int)
-        # The first step: a thousandth of the time in which the weights would change by their own size.
+        # The first step: the time in which the weights would change by their own size, as far as a method of
+        # this order can tell it to the tolerance.
         size, speed = _sizes(y)[0], _sizes(self.field(y))[0]
-        first = 1e-3 * jnp.where(size > 0, size / (speed + 1e-300), 1 / (speed + 1)) + 1e-300
+        whole = jnp.where(size > 0, size / (speed + 1e-300), 1 / (speed + 1))
+        first = whole * self.pid.rtol ** (1 / self._order) / 2 + 1e-300
         _, controller = self.pid.init(
             self._term, zero, self.end, _sizes(y), first, None, self.solver.func, self._order
         )
@@ -139,7 +141,8 @@ class Integrator(eqx.Module):
             # The error across a kink is of first order in the step: the controller, which expects the fifth,
             # would creep towards it.
             quarter = jnp.minimum(following, state.t + (t1 - state.t) / 4)
-            following = jnp.where(~keep & flipped.any(), quarter, following)
+            kink = flipped.any() & (self.problem.start.slope < 1)
+            following = jnp.where(~keep & kink, quarter, following)
         kept = State(
             t=t,
             following=following,

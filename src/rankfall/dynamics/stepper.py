@@ -118,7 +118,10 @@ class Stepper(eqx.Module):
             made = [m.record(whole, context, f) for m, f in zip(self.measures, followed, strict=True)]
             return tuple(value for value, _ in made), tuple(state for _, state in made)
 
-        return self._each(one)(self.problem, carry.parameters, carry.followed)
+        # One network after the other: a measure that iterates would wait for the slowest of them.
+        return self._each(jax.custom_batching.sequential_vmap(one))(
+            self.problem, carry.parameters, carry.followed
+        )
 
     def _skip(self, carry: Carry) -> tuple[Any, Any]:
         shape = eqx.filter_eval_shape(self._record, carry)[0]

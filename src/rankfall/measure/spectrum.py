@@ -4,7 +4,7 @@ A layer with a single row or column has rank one by its shape; the ranks here ar
 """
 
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -40,17 +40,16 @@ def sign_blocks(network: Network) -> tuple[Float[Array, "m d"], Float[Array, "m 
 
 # The leading singular value, followed from record to record.
 #
-# Two vectors are kept, so that the two leading singular values may cross; they are guessed by a straight line
-# through the last two records. One sweep is a step of subspace iteration, with a Rayleigh-Ritz step in closed
-# form. A residual r in the vector is an error of order r^2 in the value, so 3e-5 leaves about 1e-9.
-#
-# What is left of the squared Frobenius norm outside of the two vectors bounds all other squared singular
-# values. Where that does not rule out a larger one, the second vector is drawn anew and sent to look for it.
-# It may stop short of it only where many leading values are nearly equal, and by no more than they differ.
+# Three vectors are kept, so that singular values may cross; they are guessed by a straight line through the
+# last two records. One sweep is a step of subspace iteration with a Rayleigh-Ritz step. A residual r in the
+# vector is an error of order r^2 in the value, so 3e-5 leaves about 1e-9. The last vector is shaken at every
+# record: what grows in a direction that the three do not see is found by it. Where many leading values are
+# nearly equal that may take a few records, in which the value is off by no more than they differ.
 
 _SMALL = 32  # up to this size all eigenvalues of the Gram matrix cost less than to follow one of them
+_VECTORS = 3
+_SHAKE = 0.1
 _RESIDUAL = 3e-5
-_LOOSE = 1e-2
 _SWEEPS = 1000
 
 
@@ -60,76 +59,62 @@ def _scale(w: Any) -> Any:
     return 1 / jnp.where(largest > 0, largest, 1.0)
 
 
-def _start_pairs(w: np.ndarray) -> np.ndarray | None:
-    """The two leading left singular vectors of w, as at two records before; None if w is small."""
+def _start_vectors(w: np.ndarray) -> np.ndarray | None:
+    """The leading left singular vectors of w, as at two records before; None if w is small."""
     if min(w.shape) <= _SMALL:
         return None
-    dtype = w.dtype
-    w = _narrow(np.asarray(w, dtype=np.float64))
-    pair = np.linalg.eigh(w @ w.T)[1].T[:-3:-1]
-    return np.stack([pair, pair]).astype(dtype)
+    narrow = _narrow(np.asarray(w, dtype=np.float64))
+    vectors = np.linalg.eigh(narrow @ narrow.T)[1].T[: -_VECTORS - 1 : -1]
+    return np.stack([vectors, vectors]).astype(w.dtype)
 
 
-def _orthonormal(a: Any, b: Any) -> Any:
-    tiny = jnp.finfo(a.dtype).tiny
-    a = a / jnp.sqrt(jnp.maximum(a @ a, tiny))
-    b = b / jnp.sqrt(jnp.maximum(b @ b, tiny))
-    b = b - (a @ b) * a
-    b = b - (a @ b) * a
-    return jnp.stack([a, b / jnp.sqrt(jnp.maximum(b @ b, tiny))])
+def _orthonormal(rows: Any) -> Any:
+    """Gram and Schmidt, each row twice; a row that vanishes stays zero."""
+    done: list[Any] = []
+    for row in rows:
+        row = row / jnp.sqrt(jnp.maximum(row @ row, jnp.finfo(row.dtype).tiny))
+        for _ in range(2):
+            for other in done:
+                row = row - (other @ row) * other
+        done.append(row / jnp.sqrt(jnp.maximum(row @ row, jnp.finfo(row.dtype).tiny)))
+    return jnp.stack(done)
 
 
-class _Sweep(NamedTuple):
-    image: Any  # of the two vectors
-    values: Any  # their squared singular values
-    residuals: Any
-    looked: Any  # has the second vector been sent to look for a larger value?
-    count: Any
-
-
-def _follow_stable_rank(w: Any, pairs: Any) -> tuple[Any, Any]:
-    """The stable rank of w, and the two leading left singular vectors at the last two records."""
-    if pairs is None:
+def _follow_stable_rank(w: Any, records: Any) -> tuple[Any, Any]:
+    """The stable rank of w, and the leading left singular vectors at the last two records."""
+    if records is None:
         return _stable_rank(w), None
     scale = _scale(w)
+    shake = _SHAKE * np.random.default_rng(0).normal(size=w.shape[0]) / np.sqrt(w.shape[0])
+
+    def sweep(carry: Any) -> Any:
+        rows = _orthonormal(carry[0])
+        image = scale * ((scale * (rows @ w)) @ w.T)
+        turn = jnp.linalg.eigh(rows @ image.T)[1].T[::-1]
+        rows, image = turn @ rows, turn @ image
+        value = rows[0] @ image[0]
+        rest = image[0] - value * rows[0]
+        return image, value, jnp.sqrt(rest @ rest), carry[3] + 1
+
+    def unfinished(carry: Any) -> Any:
+        return (carry[2] > _RESIDUAL * carry[1]) & (carry[3] < _SWEEPS)
+
+    zero = jnp.zeros((), w.dtype)
+    guess = (2 * records[1] - records[0]).at[-1].add(jnp.asarray(shake, w.dtype))
+    image, top, _, _ = jax.lax.while_loop(unfinished, sweep, (guess, zero, zero + 1, 0))
+    now = jnp.where(top > 0, _aligned(_orthonormal(image), records[1]), records[1])
     square = ((scale * w) ** 2).sum()
-    generic = jnp.asarray(np.random.default_rng(0).normal(size=w.shape[0]), dtype=w.dtype)
-
-    def found(now: _Sweep) -> Any:
-        return now.residuals[0] <= _RESIDUAL * now.values[0]
-
-    def doubtful(now: _Sweep) -> Any:
-        return square - now.values[0] - now.values[1] > now.values[0]
-
-    def sweep(now: _Sweep) -> _Sweep:
-        look = found(now) & doubtful(now) & ~now.looked
-        pair = _orthonormal(now.image[0], jnp.where(look, generic, now.image[1]))
-        image = scale * ((scale * (pair @ w)) @ w.T)
-        small = pair @ image.T  # the 2 x 2 Rayleigh quotient: one rotation makes it diagonal
-        angle = jnp.arctan2(2 * small[0, 1], small[0, 0] - small[1, 1]) / 2
-        c, s = jnp.cos(angle), jnp.sin(angle)
-        turn = jnp.array([[c, s], [-s, c]])
-        pair, image = turn @ pair, turn @ image
-        values = (pair * image).sum(axis=1)
-        rest = image - values[:, None] * pair
-        return _Sweep(image, values, jnp.sqrt((rest**2).sum(axis=1)), now.looked | look, now.count + 1)
-
-    def unfinished(now: _Sweep) -> Any:
-        sure = now.looked & (now.residuals[1] <= _LOOSE * now.values[0])
-        return (~found(now) | (doubtful(now) & ~sure)) & (now.count < _SWEEPS)
-
-    zeros = jnp.zeros(2, w.dtype)
-    last = jax.lax.while_loop(
-        unfinished, sweep, _Sweep(2 * pairs[1] - pairs[0], zeros, zeros + 1, jnp.asarray(False), 0)
-    )
-    top = last.values[0]
-    pair = jnp.where(top > 0, _orthonormal(*last.image), pairs[1])
-    return jnp.where(top > 0, square / jnp.where(top > 0, top, 1.0), 0.0), jnp.stack([pairs[1], pair])
+    return jnp.where(top > 0, square / jnp.where(top > 0, top, 1.0), 0.0), jnp.stack([records[1], now])
 
 
-def _follow_all(matrices: list[Any], pairs: Any) -> tuple[Any, Any]:
-    values, pairs = zip(*map(_follow_stable_rank, matrices, pairs), strict=True)
-    return jnp.stack(values), pairs
+def _aligned(rows: Any, before: Any) -> Any:
+    """The rows with the signs of those before: eigenvectors have none of their own."""
+    return jnp.where((rows * before).sum(axis=1, keepdims=True) < 0, -rows, rows)
+
+
+def _follow_all(matrices: list[Any], records: Any) -> tuple[Any, Any]:
+    values, records = zip(*map(_follow_stable_rank, matrices, records), strict=True)
+    return jnp.stack(values), records
 
 
 def _narrow(w: Any) -> Any:
@@ -145,12 +130,12 @@ def _stable_rank(w: Any) -> Any:
 
 
 _WARM = Warm(
-    start=lambda network: tuple(map(_start_pairs, _matrices(network))),
-    follow=lambda network, pairs: _follow_all([_narrow(w) for w in _matrices(network)], pairs),
+    start=lambda network: tuple(map(_start_vectors, _matrices(network))),
+    follow=lambda network, records: _follow_all([_narrow(w) for w in _matrices(network)], records),
 )
 _WARM_BLOCKS = Warm(
-    start=lambda network: tuple(map(_start_pairs, sign_blocks(network))),
-    follow=lambda network, pairs: _follow_all([_narrow(w) for w in sign_blocks(network)], pairs),
+    start=lambda network: tuple(map(_start_vectors, sign_blocks(network))),
+    follow=lambda network, records: _follow_all([_narrow(w) for w in sign_blocks(network)], records),
 )
 
 
