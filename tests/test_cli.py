@@ -551,7 +551,7 @@ def test_reproduce_runs_every_paper_and_writes_claims_and_figures(rankfall, tmp_
     assert papers == [("zhang", False), ("sun", False)]
     assert "[1 of 2] zhang, Figure 3: What zhang drew" in answer.out
     assert "[2 of 2] sun, Figure 1: What sun drew" in answer.out
-    counts = "3 claims: 1 holds, 1 fails, 1 outside its hypotheses. All of them are in report/claims.json."
+    counts = "3 claims: hold 1, fail 1, outside their hypotheses 1. All of them are in report/claims.json."
     assert counts in " ".join(answer.out.split())
     for word in ("It falls.", "1.5", "3.25", "A note.", "holds", "fails"):
         assert word in answer.out

@@ -240,7 +240,8 @@ def reproduce(
         results.append((experiment, _one(experiment, full, out, console)))
         write_claims(results, out / "claims.json")
     verdicts = [claim.verdict for _, reproduction in results for claim in reproduction.claims]
-    counts = ", ".join(f"{verdicts.count(v)} {v}" for v in dict.fromkeys(verdicts))
+    plural = {"holds": "hold", "fails": "fail", "outside its hypotheses": "outside their hypotheses"}
+    counts = ", ".join(f"{plural[v]} {verdicts.count(v)}" for v in plural if v in verdicts)
     _say(console, f"\n{len(verdicts)} claims: {counts}. All of them are in {out / 'claims.json'}.")
 
 
@@ -252,7 +253,9 @@ def _one(experiment: "Experiment", full: bool, out: Path, console: Any) -> "Repr
     from rankfall import plot
 
     reproduction = experiment.run(full)
-    table = Table("claim", "expected", "measured", "verdict", show_lines=True)
+    table = Table(show_lines=True, expand=True)
+    for name, share in (("claim", 5), ("expected", 3), ("measured", 3), ("verdict", 2)):
+        table.add_column(name, ratio=share)
     colours = {"holds": "green", "fails": "red"}
     for claim in reproduction.claims:
         sentence = Text.assemble(claim.sentence, ("\n" + claim.note if claim.note else "", "dim"))
