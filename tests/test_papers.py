@@ -8,8 +8,8 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
-from rankfall import Network, Trajectory
-from rankfall.data import gaussian_mixture, least_squares_floor, orthogonal, symmetric_sine
+from rankfall import Network, Trajectory, descent
+from rankfall.data import gaussian_mixture, least_squares_floor, orthogonal, symmetric_sine, xor
 from rankfall.papers import (
     PAPERS,
     Claim,
@@ -21,6 +21,7 @@ from rankfall.papers import (
     write_claims,
     zhang,
 )
+from rankfall.papers.claim import finished
 from rankfall.papers.sun import CAPTION, PRINTED, READ_OFF, VALUES
 from rankfall.papers.zhang import Course
 from rankfall.theory import time_course
@@ -430,3 +431,11 @@ def test_zhang_the_rank_one_error_vanishes_and_that_of_other_weights_does_not(mo
     assert zhang._rank_one_error() < 1e-6
     monkeypatch.setattr(Network, "rank_one", Network.gaussian)
     assert zhang._rank_one_error() > 0.01
+
+
+def test_an_interrupted_run_ends_the_experiment_and_is_never_judged():
+    run = descent(Network.gaussian((2, 4, 1), 0.0, 0.1, seed=0), xor(), "square", 0.1, 3)
+    assert finished(run) is run
+    run.settings["outcome"] = "interrupted: what was reached by then is kept"
+    with pytest.raises(KeyboardInterrupt):
+        finished(run)

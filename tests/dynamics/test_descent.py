@@ -309,3 +309,9 @@ def test_bad_input_is_answered_with_a_sentence(change, sentence):
     call = {"network": START, "data": SINE, "loss": "square", "step": 0.1, "steps": 4, **change}
     with pytest.raises(ValueError, match=sentence):
         descent(**call)
+
+
+def test_an_optimiser_that_is_no_function_of_the_step_is_refused_with_advice():
+    network, data = Network.gaussian((3, 4, 1), 0.0, 0.1, seed=0), Data(np.eye(3), np.ones(3))
+    with pytest.raises(ValueError, match=r"optax\.adam rather than optax\.adam\(1e-3\)"):
+        descent(network, data, "square", 0.1, 3, optimiser=optax.adam(1e-3))

@@ -79,7 +79,7 @@ def descent(
     loss = named(loss)
     many = not isinstance(network, Network)
     networks = [network] if isinstance(network, Network) else list(network)
-    _check(networks, step, steps, batch, seed)
+    _check(networks, step, steps, batch, seed, optimiser)
     name, labels = _axis_of_networks(along, len(networks))
     chosen = choose(measures, networks[0], data, loss)
     reduction = Reduction(networks, data, loss, span and all(m.invariant for m in chosen))
@@ -124,9 +124,16 @@ def descent(
     return Trajectory(dataset, reduction.lift(parameters), settings, state)
 
 
-def _check(networks: list[Network], step: Any, steps: int, batch: int | None, seed: int) -> None:
+def _check(
+    networks: list[Network], step: Any, steps: int, batch: int | None, seed: int, optimiser: Any
+) -> None:
     if not networks:
         raise ValueError("there is no network to run.")
+    if not callable(optimiser):
+        raise ValueError(
+            "the optimiser must be a function of the step size: optax.adam rather than optax.adam(1e-3), or "
+            "lambda step: optax.sgd(step, momentum=0.9)."
+        )
     sizes = np.asarray(step, dtype=float)
     if not (np.isfinite(sizes).all() and (sizes > 0).all()):
         raise ValueError(f"the step size must be positive, not {step}.")

@@ -6,6 +6,8 @@ from typing import Literal
 
 from matplotlib.figure import Figure
 
+from rankfall.trajectory import Trajectory
+
 Verdict = Literal["holds", "fails", "outside its hypotheses"]
 
 
@@ -25,6 +27,13 @@ class Claim:
     measured: str
     verdict: Verdict
     note: str = ""
+
+
+def finished(run: Trajectory) -> Trajectory:
+    """The run, if it went to its end: half of one proves nothing, so Ctrl-C in it ends the experiment."""
+    if run.settings["outcome"].startswith("interrupted"):
+        raise KeyboardInterrupt
+    return run
 
 
 def below(sentence: str, value: float, bound: float, note: str = "", form: str = "{:.2g}") -> Claim:

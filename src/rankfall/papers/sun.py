@@ -12,7 +12,7 @@ from rankfall import plot
 from rankfall.data import Data, gaussian_mixture, p_orthogonality
 from rankfall.dynamics import descent, every
 from rankfall.network import Network
-from rankfall.papers.claim import Claim, Experiment, Reproduction, Verdict
+from rankfall.papers.claim import Claim, Experiment, Reproduction, Verdict, finished
 from rankfall.trajectory import Trajectory
 
 VALUES = (1e-5, 5e-5, 1e-4, 5e-4, 1e-3)
@@ -70,7 +70,7 @@ def _run(reading: Reading, seed: int) -> Trajectory:
         Network.fixed_second_layer((DIM, WIDTH, 1), 0.0, reading.sigma(value), seed, bias=True)
         for value in VALUES
     ]
-    return descent(
+    run = descent(
         networks,
         _data(seed),
         "logistic",
@@ -80,6 +80,7 @@ def _run(reading: Reading, seed: int) -> Trajectory:
         record=every(1),
         along={"value": VALUES},
     )
+    return finished(run)
 
 
 def _at(record: int, runs: list[Trajectory]) -> np.ndarray:

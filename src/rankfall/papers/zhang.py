@@ -12,7 +12,7 @@ from rankfall import plot
 from rankfall.data import Data, beta, covariance, least_squares_floor, symmetric_sine
 from rankfall.dynamics import flow
 from rankfall.network import Network
-from rankfall.papers.claim import Claim, Experiment, Reproduction, below
+from rankfall.papers.claim import Claim, Experiment, Reproduction, below, finished
 from rankfall.theory import effective_start, time_course
 
 SLOPES = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -60,7 +60,8 @@ def _start(slope: float, seed: int) -> Network:
 
 def _course(network: Network, data: Data, rtol: float) -> Course:
     c = float(network.mean_slope)
-    run = flow(network, data, "square", END / c, record=TIMES / c, rtol=rtol, measures=["loss", "weights"])
+    measures = ["loss", "weights"]
+    run = finished(flow(network, data, "square", END / c, record=TIMES / c, rtol=rtol, measures=measures))
     return Course(float(network.slope), network, run.loss.values, np.sqrt(c) * run["weights"].values)
 
 
@@ -120,7 +121,7 @@ def _white_error(slope: float, rtol: float) -> float:
     network = Network.rank_one((DIM, 50, 1), slope=slope, scale=1e-3, seed=0)
     first, second = network.weights
     c = float(network.mean_slope)
-    run = flow(network, data, "square", 10.0 / c, rtol=min(rtol, 1e-9), measures=["weights"])
+    run = finished(flow(network, data, "square", 10.0 / c, rtol=min(rtol, 1e-9), measures=["weights"]))
     u0 = np.sqrt(c) * np.linalg.norm(first)
     expected = time_course(run.time.values, beta(data), first[0] / second[0, 0], u0, slope)
     one, two = np.split(run["weights"].values, [first.size], axis=1)
@@ -181,7 +182,7 @@ def _rank_one_error() -> float:
     data = symmetric_sine(pairs=200, dim=DIM, seed=0)
     relu = Network.rank_one((DIM, 50, 1), slope=0.0, scale=1e-3, seed=0)
     ends = [
-        flow(network, data, "square", time, rtol=1e-9, measures=["loss"]).network
+        finished(flow(network, data, "square", time, rtol=1e-9, measures=["loss"])).network
         for network, time in ((relu, 20.0), (relu.linear_twin(), 10.0))
     ]
     apart = [np.sqrt(0.5) * a - b for a, b in zip(ends[0].weights, ends[1].weights, strict=True)]
