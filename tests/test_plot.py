@@ -4,7 +4,8 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
-from rankfall import Network, Trajectory, plot
+from rankfall import Network, Trajectory, descent, linear, logarithmic, plot
+from rankfall.data import xor
 
 TIME = np.linspace(0.0, 3.0, 7)
 
@@ -80,9 +81,16 @@ def test_the_line_of_a_panel_is_the_measure():
 
 
 def test_panels_come_three_in_a_row_and_what_is_left_over_is_hidden():
-    figure = plot.run_figure(trajectory(**{f"m{i}": line() for i in range(4)}))
+    figure = plot.run_figure(trajectory(**{f"m{i}": line() for i in range(5)}))
     assert len(figure.axes) == 6
-    assert len(shown(figure)) == 4
+    assert len(shown(figure)) == 5
+
+
+def test_records_that_are_even_in_log_time_are_drawn_so():
+    network = Network.gaussian((2, 4, 1), 0.0, 0.1, seed=0)
+    for record, scale in ((logarithmic(20), "symlog"), (linear(20), "linear")):
+        run = descent(network, xor(), "square", 0.1, 1000, measures=["loss"], record=record)
+        assert plot.run_figure(run).axes[0].get_xscale() == scale
 
 
 def test_a_second_dimension_is_a_line_each_named_in_the_legend():

@@ -81,7 +81,7 @@ def run_figure(run: Trajectory) -> Figure:
     if not shown:
         raise ValueError("this run recorded nothing that can be drawn as lines over time.")
     with style():
-        columns = min(len(shown), 3)
+        columns = 2 if len(shown) in (2, 4) else min(len(shown), 3)
         figure, axes = panels(columns, -(-len(shown) // columns))
         for ax, values in zip(axes.flat, shown, strict=False):
             draw(ax, values)
@@ -104,6 +104,9 @@ def draw(ax: Axes, values: xr.DataArray) -> None:
     ax.set_ylabel(values.attrs.get("long_name", str(values.name)))
     if _falls_far(values):
         ax.set_yscale("log")
+    times = values[axis].values
+    if np.median(times) < times.max() / 10:  # recorded evenly in log time: shown so, with the start at zero
+        ax.set_xscale("symlog", linthresh=times[times > 0].min())
 
 
 def label(entry: Any) -> str:
