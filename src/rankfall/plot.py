@@ -12,6 +12,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from rankfall.atomic import atomically
 from rankfall.trajectory import Trajectory
 
 STYLE: dict[Any, Any] = {
@@ -59,13 +60,10 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
     path = Path(path)
     if not path.suffix:
         raise ValueError(f"say the format of the figure by an ending: {path}.png, .pdf or .svg.")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
-        figure.savefig(draft)
-        os.replace(draft, path)
+        with atomically(path) as draft:
+            figure.savefig(draft)
     finally:
-        draft.unlink(missing_ok=True)
         plt.close(figure)
     return path
 

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 import xarray as xr
 
+from rankfall.atomic import atomically
 from rankfall.measure import Measure, matrix_layers
 from rankfall.network import Network
 
@@ -64,10 +65,7 @@ class Trajectory:
 
     def to_netcdf(self, path: str | os.PathLike[str]) -> Path:
         """Write everything to one netCDF file: under a temporary name first, then renamed."""
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
+        with atomically(path) as draft:
             dataset = self.dataset.copy()
             dataset.attrs["rankfall_settings"] = json.dumps(self.settings)
             dataset.to_netcdf(draft, engine="h5netcdf", mode="w")
@@ -79,10 +77,7 @@ class Trajectory:
                     for i, v in enumerate(self.state)
                 }
                 xr.Dataset(leaves).to_netcdf(draft, engine="h5netcdf", mode="a", group="state")
-            os.replace(draft, path)
-        finally:
-            draft.unlink(missing_ok=True)
-        return path
+        return Path(path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Trajectory":

@@ -157,8 +157,8 @@ def _spelled(optimiser: Optimiser) -> str:
 def _fingerprint(networks: list[Network], data: Data) -> str:
     """A short hash of all numbers a run starts from: a run is only resumed from its own start."""
     digest = hashlib.blake2b(digest_size=8)
-    for leaf in jax.tree.leaves((networks, data.x, data.y)):
-        digest.update(np.ascontiguousarray(leaf).tobytes())
+    for leaf in jax.tree.leaves((networks, data)):
+        digest.update(np.ascontiguousarray(leaf).data)
     return digest.hexdigest()
 
 

@@ -2,11 +2,11 @@
 
 import importlib
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+from rankfall.atomic import atomically
 from rankfall.naming import unknown
 from rankfall.papers.claim import Claim, Experiment, Reproduction, Verdict, below
 
@@ -46,11 +46,6 @@ def write_claims(results: list[tuple[Experiment, Reproduction]], path: Path) -> 
         for experiment, reproduction in results
         for claim in reproduction.claims
     ]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
+    with atomically(path) as draft:
         draft.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
     return path
