@@ -3,6 +3,12 @@ import pytest
 from rankfall.atomic import atomically
 
 
+def write_half(path):
+    with atomically(path) as draft:
+        draft.write_text("ha")
+        raise OSError("disk full")
+
+
 def test_a_file_is_whole_or_not_there(tmp_path):
     path = tmp_path / "new" / "run.txt"
     with atomically(path) as draft:
@@ -10,9 +16,8 @@ def test_a_file_is_whole_or_not_there(tmp_path):
         assert not path.exists()
         assert draft.suffix == ".txt"
     assert path.read_text() == "whole"
-    with pytest.raises(OSError, match="disk full"), atomically(path) as draft:
-        draft.write_text("ha")
-        raise OSError("disk full")
+    with pytest.raises(OSError, match="disk full"):
+        write_half(path)
     assert [(p.name, p.read_text()) for p in path.parent.iterdir()] == [("run.txt", "whole")]
 
 
