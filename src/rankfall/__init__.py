@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rankfall import data, loss, measure, papers, plot, theory
+    from rankfall import data, limits, loss, measure, papers, plot, theory
     from rankfall.data import Data
     from rankfall.dynamics import (
         DescentWarning,
@@ -15,10 +15,12 @@ if TYPE_CHECKING:
         Until,
         descent,
         every,
+        exact_flow,
         flow,
         linear,
         logarithmic,
     )
+    from rankfall.limits import Limit, limit
     from rankfall.network import Network
     from rankfall.trajectory import Trajectory
 
@@ -26,13 +28,17 @@ __all__ = [
     "Data",
     "DescentWarning",
     "FlowWarning",
+    "Limit",
     "Network",
     "Trajectory",
     "Until",
     "data",
     "descent",
     "every",
+    "exact_flow",
     "flow",
+    "limit",
+    "limits",
     "linear",
     "logarithmic",
     "loss",
@@ -44,10 +50,22 @@ __all__ = [
 
 _HOMES = {
     "Data": "data",
+    "Limit": "limits",
     "Network": "network",
+    "limit": "limits",
     "Trajectory": "trajectory",
     **dict.fromkeys(
-        ["DescentWarning", "FlowWarning", "Until", "descent", "every", "flow", "linear", "logarithmic"],
+        [
+            "DescentWarning",
+            "FlowWarning",
+            "Until",
+            "descent",
+            "every",
+            "exact_flow",
+            "flow",
+            "linear",
+            "logarithmic",
+        ],
         "dynamics",
     ),
 }

@@ -29,14 +29,21 @@ class Trajectory:
     - `networks`: the last networks; `network` if there is only one.
     - `settings`: how the run was made, and what it cost.
     - `state`: the arrays from which the run can be taken up again, None if it cannot.
+    - `events`: what happened at the kinks, for an exact flow; else None.
     """
 
     def __init__(
-        self, dataset: xr.Dataset, networks: Sequence[Network], settings: Mapping[str, Any], state: Any = None
+        self,
+        dataset: xr.Dataset,
+        networks: Sequence[Network],
+        settings: Mapping[str, Any],
+        state: Any = None,
+        events: xr.Dataset | None = None,
     ):
         self.dataset = dataset
         self.networks = tuple(networks)
         self.settings = dict(settings)
+        self.events = events
         self.state = None if state is None else tuple(np.asarray(leaf) for leaf in jax.tree.leaves(state))
 
     @property
@@ -70,7 +77,9 @@ class Trajectory:
             dataset.attrs["rankfall_settings"] = json.dumps(self.settings)
             dataset.to_netcdf(draft, engine="h5netcdf", mode="w")
             for i, network in enumerate(self.networks):
-                _pack(network).to_netcdf(draft, engine="h5netcdf", mode="a", group=f"network_{i}")
+                pack(network).to_netcdf(draft, engine="h5netcdf", mode="a", group=f"network_{i}")
+            if self.events is not None:
+                self.events.to_netcdf(draft, engine="h5netcdf", mode="a", group="events")
             if self.state is not None:
                 leaves = {
                     f"leaf_{i}": ([f"leaf_{i}_{a}" for a in range(v.ndim)], v)
@@ -96,18 +105,20 @@ class Trajectory:
                 )
             settings = json.loads(root.attrs.pop("rankfall_settings"))
             count = sum(name.startswith("/network_") for name in groups)
-            networks = [_unpack(groups[f"/network_{i}"].load()) for i in range(count)]
+            networks = [unpack(groups[f"/network_{i}"].load()) for i in range(count)]
             state = None
             if "/state" in groups:
                 leaves = groups["/state"].load()
                 state = tuple(leaves[f"leaf_{i}"].values for i in range(len(leaves.data_vars)))
+            events = groups["/events"].load() if "/events" in groups else None
         finally:
             for group in groups.values():
                 group.close()
-        return cls(root, networks, settings, state)
+        return cls(root, networks, settings, state, events)
 
 
-def _pack(network: Network) -> xr.Dataset:
+def pack(network: Network) -> xr.Dataset:
+    """A network as a dataset, for a file."""
     arrays = {f"W{layer}": ((f"out{layer}", f"in{layer}"), w) for layer, w in enumerate(network.weights, 1)}
     biases = {
         f"b{layer}": ((f"out{layer}",), b) for layer, b in enumerate(network.biases, 1) if b is not None
@@ -121,7 +132,8 @@ def _pack(network: Network) -> xr.Dataset:
     return xr.Dataset({**arrays, **biases}, attrs=attrs)
 
 
-def _unpack(packed: xr.Dataset) -> Network:
+def unpack(packed: xr.Dataset) -> Network:
+    """The inverse of `pack`."""
     depth = sum(str(name).startswith("W") for name in packed.data_vars)
     return Network(
         [packed[f"W{layer}"].values for layer in range(1, depth + 1)],

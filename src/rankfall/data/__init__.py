@@ -15,6 +15,7 @@ from .geometry import (
     p_orthogonality,
     whiteness,
 )
+from .hard_margin import HardMargin, combination_that_vanishes, hard_margin, hard_margin_of_gram
 from .synthetic import (
     circle,
     fan,
@@ -33,12 +34,16 @@ from .synthetic import (
 
 __all__ = [
     "Data",
+    "HardMargin",
     "asymmetry",
     "beta",
     "circle",
+    "combination_that_vanishes",
     "covariance",
     "fan",
     "gaussian_mixture",
+    "hard_margin",
+    "hard_margin_of_gram",
     "is_orthogonally_separable",
     "is_separable",
     "is_symmetric",

@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment, nnls
+from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from .dataset import Data
+from .hard_margin import in_span, inputs, labels, shortest, signed, unit_rows
 
 # Up to this many points without a mirror image the optimal matching takes about a second.
 _MATCHED = 2000
@@ -54,7 +55,7 @@ def is_separable(data: Data, bias: bool = False) -> bool:
     The answer yes comes from such a w, checked on every point. Data that misses separability, or
     reaches it, by an angle of less than about 1e-11 is beyond double precision.
     """
-    return _shortest(_unit_rows(_signed(data, bias)), np.ones(data.n)) is not None
+    return shortest(unit_rows(_signed(data, bias)), np.ones(data.n))[0] is not None
 
 
 def margin(data: Data, bias: bool = False) -> float:
@@ -63,13 +64,13 @@ def margin(data: Data, bias: bool = False) -> float:
     With `bias` the constant is a coordinate of w like the others, and part of its norm.
     """
     z = _signed(data, bias)
-    norms, u = np.linalg.norm(z, axis=1), _unit_rows(z)
-    w = _shortest(u, np.ones(data.n))
+    norms, u = np.linalg.norm(z, axis=1), unit_rows(z)
+    w, _ = shortest(u, np.ones(data.n))
     if w is None:
         return 0.0
     # A w that separates has a margin; asking for that one keeps the problem well scaled.
     reached = _reached(z, w)
-    best = _shortest(u, reached / norms)
+    best, _ = shortest(u, reached / norms)
     return reached if best is None else max(reached, _reached(z, best))
 
 
@@ -78,7 +79,7 @@ def is_orthogonally_separable(data: Data, bias: bool = False) -> bool:
 
     Cosines that are zero up to rounding, d times the machine epsilon, count as zero.
     """
-    y, u = _labels(data), _unit_rows(_inputs(data, bias))
+    y, u = labels(data), unit_rows(inputs(data, bias))
     zero = _rounding(data)
     for rows, cosines in _gram_rows(u):
         same = y[rows, None] == y
@@ -94,7 +95,7 @@ def orthogonal_margin(data: Data, bias: bool = False) -> float:
     decides, since two classes may be orthogonal, but two points of one class may not. An input 0 has
     cosine 0.
     """
-    v = _unit_rows(_signed(data, bias))
+    v = unit_rows(_signed(data, bias))
     return float(min(cosines.min() for _, cosines in _gram_rows(v)))
 
 
@@ -106,7 +107,7 @@ def p_orthogonality(data: Data, bias: bool = False) -> float:
     with R_min and R_max the extreme norms of the inputs. Infinite if they are orthogonal up to rounding,
     that is zeta <= d eps R_max^2, and 0 if an input is zero.
     """
-    x = _inputs(data, bias)
+    x = inputs(data, bias)
     norms = np.linalg.norm(x, axis=1)
     smallest, largest = float(norms.min()), float(norms.max())
     if smallest == 0:
@@ -123,18 +124,18 @@ def p_orthogonality(data: Data, bias: bool = False) -> float:
 
 def covariance(data: Data) -> np.ndarray:
     """The matrix Sigma = <x x^T>, d x d: the mean over the data, not centred."""
-    x = _inputs(data)
+    x = inputs(data)
     return np.asarray(x.T @ x / data.n)
 
 
 def beta(data: Data) -> np.ndarray:
     """The vector beta = <y x>, the correlation of input and target: d numbers, or d x k for targets n x k."""
-    return np.asarray(_inputs(data).T @ data.y.astype(float) / data.n)
+    return np.asarray(inputs(data).T @ data.y.astype(float) / data.n)
 
 
 def whiteness(data: Data) -> float:
     """The spectral norm |Sigma - I|: 0 for exactly white inputs, at least 1 if they span less than R^d."""
-    spectrum = np.linalg.svd(_inputs(data), compute_uv=False) ** 2 / data.n
+    spectrum = np.linalg.svd(inputs(data), compute_uv=False) ** 2 / data.n
     off = float(np.abs(spectrum - 1).max())
     return max(off, 1.0) if data.n < data.dim else off
 
@@ -145,44 +146,15 @@ def least_squares_floor(data: Data) -> float:
     On symmetric data it also is the least loss of any two-layer bias-free (leaky) ReLU network
     (Zhang et al. 2024, Corollary 6).
     """
-    x, y = _inputs(data), data.y.reshape(data.n, -1).astype(float)
+    x, y = inputs(data), data.y.reshape(data.n, -1).astype(float)
     # The residual itself: the formula's difference would lose all digits when the floor is near zero.
     residual = y - x @ np.linalg.lstsq(x, y, rcond=None)[0]
     return float((residual**2).sum() / (2 * data.n))
 
 
-def _inputs(data: Data, bias: bool = False) -> np.ndarray:
-    x = data.x.astype(float)
-    return np.concatenate([x, np.ones((data.n, 1))], axis=1) if bias else x
-
-
-def _labels(data: Data) -> np.ndarray:
-    """The labels as n numbers -1 and +1, both present, or a sentence that says what they are instead."""
-    y = data.y.reshape(-1).astype(float)
-    if len(y) != data.n or not np.isin(y, (-1, 1)).all():
-        some = ", ".join(f"{value:g}" for value in np.unique(y)[:5])
-        advice = " Labels 0 and 1 become -1 and +1 by 2 * y - 1." if np.isin(y, (0, 1)).all() else ""
-        raise ValueError(
-            f"the labels of {data.name!r} must be one -1 or +1 for each sample, but y has shape "
-            f"{data.y.shape} and values like {some}.{advice}"
-        )
-    if (y == y[0]).all():
-        raise ValueError(
-            f"all {data.n} labels of {data.name!r} are {y[0]:+g}: separability needs samples of both classes."
-        )
-    return y
-
-
 def _signed(data: Data, bias: bool) -> np.ndarray:
     """The rows y_i x_i, in coordinates of their span if there are fewer samples than features."""
-    z = _labels(data)[:, None] * _inputs(data, bias)
-    # z = R^T Q^T with orthonormal Q: the rows of R^T have the same inner products.
-    return np.asarray(np.linalg.qr(z.T, mode="r")).T if z.shape[0] < z.shape[1] else z
-
-
-def _unit_rows(x: np.ndarray) -> np.ndarray:
-    norms = np.linalg.norm(x, axis=1, keepdims=True)
-    return x / np.where(norms == 0, 1, norms)
+    return in_span(signed(data, bias))
 
 
 def _rounding(data: Data) -> float:
@@ -241,44 +213,3 @@ def _nearest_distance(z: np.ndarray) -> float:
 
 def _reached(z: np.ndarray, w: np.ndarray) -> float:
     return float((z @ w).min() / np.linalg.norm(w))
-
-
-def _shortest(u: np.ndarray, b: np.ndarray) -> np.ndarray | None:
-    """The shortest w with u w >= b, for unit rows of u and positive b; None if no w has u w > 0.
-
-    The problem is solved on a part of the rows, to which the worst violated ones are added until none is
-    left: exact, and fast if there are many more rows than columns.
-    """
-    part = 4 * u.shape[1]
-    active = np.argsort(u @ u.mean(axis=0), kind="stable")[:part]
-    while True:
-        w = _least_distance(u[active], b[active])
-        if w is None or (u[active] @ w < b[active] / 2).any():
-            return None
-        values = u @ w / b
-        worst = np.argsort(values, kind="stable")[:part]
-        fresh = np.setdiff1d(worst[values[worst] < 1 - 1e-10], active)
-        if not len(fresh):
-            return w
-        active = np.concatenate([active, fresh])
-
-
-def _least_distance(u: np.ndarray, b: np.ndarray) -> np.ndarray | None:
-    """The shortest w with u w >= b: Lawson and Hanson, "Solving Least Squares Problems", Section 23.4.
-
-    The residual r of the nonnegative least squares problem [u^T; b^T] c = (0, ..., 0, 1) is zero if a
-    positive combination of the rows vanishes, so that no w has u w > 0. If not, |r| = (1 + |w|^2)^(-1/2),
-    and w is the least-norm solution of u w = b on the support c > 0. Should |w| be large, then b is scaled
-    down to make it about 1 first: the support is found more safely.
-    """
-    rounding = 4 * max(u.shape) * np.finfo(float).eps
-    target = np.zeros(u.shape[1] + 1)
-    target[-1] = 1
-    scale = 1.0
-    while True:
-        c, residual = nnls(np.concatenate([u.T, scale * b[None]]), target, maxiter=30 * len(u) + 100)
-        if scale * residual <= rounding:
-            return None
-        if residual > 0.1:
-            return np.asarray(np.linalg.lstsq(u[c > 0], b[c > 0], rcond=rounding)[0])
-        scale *= residual

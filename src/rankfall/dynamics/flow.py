@@ -48,14 +48,18 @@ class FlowWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Until:
-    """Where a flow stops: at a time (`s` in the loss clock), or earlier at a loss or a gradient norm."""
+    """Where a flow stops: at a time (`s` in the loss clock), or earlier at a loss or a gradient norm.
+
+    `log_time` is the natural logarithm of a time, for times beyond float64; only `exact_flow` takes it.
+    """
 
     time: float = np.inf
     loss: float | None = None
     gradient: float | None = None
+    log_time: float | None = None
 
     def __post_init__(self) -> None:
-        if not self.time > 0 or (np.isinf(self.time) and self.loss is None and self.gradient is None):
+        if not self.time > 0 or (np.isinf(self.time) and not self.condition):
             raise ValueError(
                 "a flow must end: say `until` a positive time, or Until(loss=...), Until(gradient=...)."
             )
@@ -66,7 +70,8 @@ class Until:
     def condition(self) -> str:
         """The conditions in words."""
         bounds = {"loss": self.loss, "gradient": self.gradient}
-        return " or ".join(f"{name} <= {bound:g}" for name, bound in bounds.items() if bound is not None)
+        said = [f"{name} <= {bound:g}" for name, bound in bounds.items() if bound is not None]
+        return " or ".join(said + ([] if self.log_time is None else [f"log t >= {self.log_time:g}"]))
 
 
 def flow(
@@ -112,6 +117,8 @@ def flow(
     """
     loss = named(loss)
     until = until if isinstance(until, Until) else Until(time=float(until))
+    if until.log_time is not None:
+        raise ValueError("`log_time` is for exact_flow; here say a time, or a loss to stop at.")
     if clock not in ("time", "loss"):
         raise unknown("clock", clock, ("time", "loss"))
     if not 0 < rtol < 1 or not atol >= 0:

@@ -1,0 +1,85 @@
+r"""What a neuron does at a kink: cross it, stick to it, or leave it.
+
+Neuron j pulls with $g = \sum_i u_i x_i$, $u_i = r_i P_i$, and its pre-activations move with the velocities
+$v_i = a \langle x_i, g\rangle$ (times a positive number). A slope is P = 1 above the kink and P = alpha below it. At
+the kink Filippov's solution takes P in [alpha, 1] such that
+
+    P = 1 and v >= 0  (it goes up),   P = alpha and v <= 0  (it goes down),   or v = 0  (it sticks).
+
+Where $a r_i < 0$ a larger P means a smaller v: the kink attracts, and the conditions are those of the convex
+problem $\min |g|^2$ over the box. Where $a r_i > 0$ it repels: the neuron crosses, and the slope is an end
+of [alpha, 1]. The rule for several kinks at once: repelling ones keep the side they come to (alpha for a
+pre-activation that starts at zero, as $\sigma'(0) = \alpha$), attracting ones take the least |g|; a repelling
+one whose velocity then contradicts its side changes it, the worst first. Each change makes the least |g|
+larger, so this ends.
+"""
+
+import numpy as np
+from scipy.linalg import qr
+from scipy.optimize import lsq_linear
+
+_INSIDE = 1e-12  # a slope this close to an end of [alpha, 1] is at it
+_RANK = 1e-10  # directions closer than this to a span are in it
+
+
+def response(samples: np.ndarray, gram: np.ndarray) -> np.ndarray:
+    r"""The matrix T (h, n) with which a neuron slides along the kinks of some samples S.
+
+    Their pulls are $u_S = -T u$, so that $\langle x_s, g\rangle = 0$ for all s in S. Its columns S are zero.
+    """
+    matrix = np.linalg.lstsq(gram[np.ix_(samples, samples)], gram[samples], rcond=_RANK**2)[0]
+    matrix[:, samples] = 0.0
+    return matrix
+
+
+def decide(
+    at_kink: np.ndarray, slopes: np.ndarray, x: np.ndarray, r: np.ndarray, sign: float, slope: float
+) -> np.ndarray:
+    """The slopes of a neuron at its kinks `at_kink` (sample numbers), when all pulls are `r`.
+
+    `slopes` (n) holds the slopes of the other samples, and for those at the kink the side they come to; `sign`
+    is that of the neuron's output weight. Slopes strictly inside of (slope, 1) are those that stick.
+    """
+    slopes = slopes.copy()
+    attracts = sign * r[at_kink] < 0
+    sticky, crossing = at_kink[attracts], at_kink[~attracts]
+    for _ in range(2 * len(crossing) + 2):
+        others = slopes * r
+        others[sticky] = 0.0
+        slopes[sticky] = _least_pull(x[sticky], others @ x, r[sticky], slope)
+        if not len(crossing):
+            break
+        velocity = sign * (x[crossing] @ ((slopes * r) @ x))
+        up = slopes[crossing] > (slope + 1) / 2 if slope < 1 else np.ones(len(crossing), dtype=bool)
+        wrong = np.where(up, -velocity, velocity)
+        worst = int(np.argmax(wrong))
+        if wrong[worst] <= 1e-13 * np.abs(velocity).max(initial=0.0):
+            break
+        slopes[crossing[worst]] = slope if up[worst] else 1.0
+    return slopes
+
+
+def _least_pull(x: np.ndarray, others: np.ndarray, r: np.ndarray, slope: float) -> np.ndarray:
+    """The slopes P in [slope, 1] for which |others + sum_s P_s r_s x_s| is least."""
+    if not len(x):
+        return np.empty(0)
+    rows = r[:, None] * x
+    if len(x) == 1:  # by far the most frequent case
+        free = -(rows[0] @ others) / (rows[0] @ rows[0])
+        found = np.clip(np.array([free]), slope, 1.0)
+    else:
+        free, _, rank, _ = np.linalg.lstsq(rows.T, -others, rcond=_RANK)
+        found = free
+        if rank < len(x) or free.min() < slope or free.max() > 1.0:
+            found = lsq_linear(rows.T, -others, bounds=(slope, 1.0), method="bvls", tol=1e-15).x
+    at_end = np.where(found < slope + _INSIDE, slope, np.where(found > 1 - _INSIDE, 1.0, found))
+    return at_end
+
+
+def independent(samples: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """As many of the samples as have linearly independent inputs."""
+    if len(samples) < 2:
+        return samples
+    _, r, order = qr(x[samples].T, mode="economic", pivoting=True)
+    diagonal = np.abs(np.diag(r))
+    return np.sort(samples[order[: int((diagonal > _RANK * diagonal[0]).sum())]])

@@ -1,0 +1,68 @@
+r"""The pull of the samples: $r_i = -\partial L/\partial f_i$ in the clock in which the exact flow runs.
+
+For the exponential and the logistic loss that is the loss clock $ds = L\,dt$, in which the pulls are those of
+$\log L$ and never underflow; for the square loss it is time.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rankfall.loss import Loss
+
+
+@dataclass(frozen=True)
+class Pull:
+    """The pulls of samples with targets y under a loss, as functions of the outputs f (..., n)."""
+
+    loss: Loss
+    y: np.ndarray
+
+    @property
+    def normalised(self) -> bool:
+        """Is the clock the loss clock?"""
+        return self.loss.name != "square"
+
+    @property
+    def weight(self) -> float:
+        """The factor of the loss of one sample: 1/n in a mean, 1 in a sum."""
+        return 1 / len(self.y) if self.loss.reduction == "mean" else 1.0
+
+    def __call__(self, f: np.ndarray) -> np.ndarray:
+        """The pulls r."""
+        if not self.normalised:
+            return self.weight * (self.y - f)
+        q = self.y * f
+        log_each = -q if self.loss.name == "exponential" else -np.logaddexp(0.0, q)
+        return self.y * np.exp(log_each - _log_sum(self._log_losses(q))[..., None])
+
+    def jacobian(self, f: np.ndarray) -> np.ndarray:
+        """The matrices dr/df (..., n, n)."""
+        n = len(self.y)
+        if not self.normalised:
+            return np.broadcast_to(-self.weight * np.eye(n), (*f.shape, n))
+        r, q = self(f), self.y * f
+        steepness = -np.ones_like(q) if self.loss.name == "exponential" else -np.exp(-np.logaddexp(0.0, -q))
+        both = r[..., :, None] * r[..., None, :]
+        both[..., np.arange(n), np.arange(n)] += r * steepness * self.y
+        return both
+
+    def log_loss(self, f: np.ndarray) -> np.ndarray:
+        """The logarithm of the loss."""
+        if self.normalised:
+            return _log_sum(self._log_losses(self.y * f)) + np.log(self.weight)
+        with np.errstate(divide="ignore"):
+            return np.log(((f - self.y) ** 2).sum(axis=-1)) + np.log(self.weight / 2)
+
+    def _log_losses(self, q: np.ndarray) -> np.ndarray:
+        if self.loss.name == "exponential":
+            return -q
+        far = q > 30.0  # where log(1 + e^-q) = e^-q (1 - e^-q / 2)
+        near = np.log(np.logaddexp(0.0, -np.where(far, 0.0, q)))
+        return np.where(far, -q - np.exp(-np.where(far, q, 30.0)) / 2, near)
+
+
+def _log_sum(logs: np.ndarray) -> np.ndarray:
+    """log sum exp over the last axis."""
+    most = logs.max(axis=-1, keepdims=True)
+    return most[..., 0] + np.log(np.exp(logs - most).sum(axis=-1))

@@ -1,0 +1,251 @@
+r"""An activation region of a two-layer network, the kinks held in it, and how weights move inside it.
+
+In a region the slope $P_{ji}$ of neuron j on sample i is constant, but for the pairs that slide along their
+kink, whose pulls $u_{ji} = P_{ji} r_i$ follow from the others' (`kinks.response`). The flow there is smooth:
+
+    w_j' = a_j \sum_i u_{ji} x_i,    a_j' = \sum_i r_i P_{ji} z_{ji},    z = W x,    f = \sum_j a_j P_j z_j.
+
+If the second layer is fixed it is even n-dimensional: $f' = K r(f)$ with a constant kernel K, and all weights
+and pre-activations are affine in $R = \int r$. Theory: docs/theory/exact-flow.md.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from rankfall.dynamics.collocation import GRID, INTEGRAL, NODES, TAIL, at
+from rankfall.dynamics.kinks import independent, response
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What moves: first layer w (m, k), second layer a (m), output bias c (). In a path, with an axis more."""
+
+    w: np.ndarray
+    a: np.ndarray
+    c: np.ndarray
+
+
+class Region:
+    """Which side of its kink every pair of neuron and sample is on, and which pairs are held at it.
+
+    `side` (m, n) is 1 above, -1 below and 0 at the kink; `slopes` are 1, `slope`, and 0 for a pair held. The
+    kinks held are stored neuron by neuron, padded to equal length: `_samples` (m, h) with n for none, and
+    `_response` (m, h, n), the matrices T of `kinks.response`.
+    """
+
+    def __init__(self, x: np.ndarray, slope: float, side: np.ndarray):
+        self.x, self.slope, self.gram = x, slope, x @ x.T
+        self.side = side.astype(np.int8)
+        self.slopes = np.where(self.side > 0, 1.0, slope)
+        self.held = np.zeros(side.shape, dtype=bool)
+        self._make_room(2)
+
+    def _make_room(self, kinks: int) -> None:
+        m, n = self.side.shape
+        samples, response = np.full((m, kinks), n), np.zeros((m, kinks, n))
+        if self.held.any():
+            samples[:, : self._samples.shape[1]] = self._samples
+            response[:, : self._samples.shape[1]] = self._response
+        self._samples, self._response = samples, response
+
+    def place(self, neuron: int, samples: np.ndarray, slopes: np.ndarray) -> None:
+        """Give a neuron these slopes on all samples; of the `samples` hold those with a slope inside."""
+        inside = samples[(slopes[samples] > self.slope) & (slopes[samples] < 1)]
+        free = np.setdiff1d(samples, inside)
+        self.side[neuron, inside] = 0
+        self.side[neuron, free] = np.where(slopes[free] == 1, 1, -1)
+        kept = independent(inside, self.x)
+        self.slopes[neuron] = slopes
+        self.slopes[neuron, kept] = 0.0
+        self.held[neuron] = False
+        self.held[neuron, kept] = True
+        if len(kept) > self._samples.shape[1]:
+            self._make_room(2 * len(kept))
+        self._samples[neuron] = len(self.x)
+        self._response[neuron] = 0.0
+        if len(kept):
+            self._samples[neuron, : len(kept)] = kept
+            self._response[neuron, : len(kept)] = response(kept, self.gram)
+
+    def pulls(self, r: np.ndarray, neurons: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """The pulls u (..., m, n) of all pairs (or of some neurons), from those of the samples (..., n)."""
+        u = np.concatenate([r, np.zeros_like(r[..., :1])], axis=-1)[..., None, :] * np.ones(
+            (len(self.slopes[neurons]), 1)
+        )
+        u[..., :-1] *= self.slopes[neurons]
+        holding = np.flatnonzero(self.held[neurons].any(axis=1))
+        if len(holding):
+            samples, matrices = self._samples[neurons][holding], self._response[neurons][holding]
+            rest = u[..., holding, :-1]
+            u[..., holding[:, None], samples] = -(matrices @ rest[..., None])[..., 0]
+        return u[..., :-1]
+
+    def amplification(self, sizes: np.ndarray) -> np.ndarray:
+        """How large the pulls of pairs held (m, n) can be, if those of the samples are as large as `sizes`."""
+        n = len(self.x)
+        bounds = np.zeros((len(self.side), n + 1))
+        rows = np.arange(len(self.side))[:, None]
+        terms = np.abs(self._response) * (self.slopes * sizes)[:, None, :]
+        bounds[rows, self._samples] = terms.sum(axis=2)
+        return bounds[:, :-1]
+
+    def kernel(self, a: np.ndarray) -> np.ndarray:
+        r"""K (n, n), such that $f' = K r$ if the first layer alone moves."""
+        kernel = self.gram * ((self.slopes * (a**2)[:, None]).T @ self.slopes)
+        for neuron in np.flatnonzero(self.held.any(axis=1)):
+            kernel -= a[neuron] ** 2 * self._shadow(neuron)
+        return (kernel + kernel.T) / 2
+
+    def kernel_of(self, neuron: int, a: float) -> np.ndarray:
+        """What one neuron adds to `kernel`."""
+        p = self.slopes[neuron]
+        kernel = p[:, None] * self.gram * p
+        if self.held[neuron].any():
+            kernel -= self._shadow(neuron)
+        return a**2 * kernel
+
+    def _shadow(self, neuron: int) -> np.ndarray:
+        """What the kinks held take from a neuron's kernel."""
+        p, held = self.slopes[neuron], self._samples[neuron]
+        held = held[held < len(self.x)]
+        return (self.gram[held] * p).T @ (self._response[neuron, : len(held)] * p)
+
+
+class AffineMotion:
+    """A step in a region with the second layer fixed: everything follows from $R = \\int r$ at the nodes."""
+
+    def __init__(self, region: Region, start: Weights, kernel: np.ndarray, outputs: np.ndarray, step: float):
+        self.region, self.start, self.step = region, start, step
+        self.kernel, self.outputs = kernel, outputs
+        self.gathered = np.zeros((len(NODES), len(outputs)))
+        self.change = 0.0
+
+    def guess(self, r: np.ndarray) -> np.ndarray:
+        """The outputs at the nodes if the pulls were constant."""
+        return self.outputs + (self.step * NODES)[:, None] * (self.kernel @ r)
+
+    def respond(self, r: np.ndarray) -> np.ndarray:
+        """The outputs at the nodes, for pulls r (nodes, n)."""
+        self.gathered = self.step * (INTEGRAL @ r)
+        return self.outputs + self.gathered @ self.kernel
+
+    def unresolved(self, r: np.ndarray) -> float:
+        """What the polynomial cannot resolve, relative to the motion."""
+        return float(np.abs(TAIL @ r).max() / np.abs(r).max())
+
+    def weights(self, theta: float) -> Weights:
+        """The weights within the step."""
+        gathered = at(theta)[1:] @ self.gathered
+        moved = self.start.a[:, None] * (self.region.pulls(gathered) @ self.region.x)
+        return Weights(self.start.w + moved, self.start.a, self.start.c)
+
+    def preactivations(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Those pairs (neurons, samples) whose pre-activation may reach zero, and their paths on `GRID`."""
+        region, a = self.region, self.start.a
+        reach = 1.5 * np.abs(region.gram) @ np.abs(self.gathered).max(axis=0)
+        near = (np.abs(z) <= np.abs(a)[:, None] * reach) & (region.side != 0)
+        neurons = np.flatnonzero(near.any(axis=1))
+        u = region.pulls(self.gathered, neurons)
+        moved = a[neurons][:, None] * (u @ region.gram)  # (nodes, some, n)
+        rows, samples = np.nonzero(near[neurons])
+        paths = np.empty((len(rows), len(GRID)))
+        paths[:, 0] = z[neurons[rows], samples]
+        paths[:, 1:] = paths[:, :1] + moved[:, rows, samples].T
+        return neurons[rows], samples, paths
+
+    def sizes(self) -> np.ndarray:
+        """How long the rows of the first layer may become within the step."""
+        reach = np.abs(self.gathered).max(axis=0) @ np.sqrt(np.diag(self.region.gram))
+        return np.linalg.norm(self.start.w, axis=1) + np.abs(self.start.a) * reach
+
+    def second_layer(self) -> np.ndarray | None:
+        """The paths of the output weights that may change their sign; None if they do not move."""
+        return None
+
+
+class BilinearMotion:
+    """A step in a region with both layers trained: all weights at the nodes, improved sweep by sweep."""
+
+    def __init__(self, region: Region, start: Weights, outputs: np.ndarray, step: float, bias: bool):
+        self.region, self.start, self.step, self.bias = region, start, step, bias
+        self.outputs = outputs
+        self.change = np.inf
+
+    @cached_property
+    def kernel(self) -> np.ndarray:
+        """The tangent kernel at the start of the step."""
+        w, a = self.start.w, self.start.a
+        hidden = self.region.slopes * (w @ self.region.x.T)
+        return self.region.kernel(a) + hidden.T @ hidden + float(self.bias)
+
+    def guess(self, r: np.ndarray) -> np.ndarray:
+        """The outputs at the nodes if the velocities were constant."""
+        start = self.start
+        dw, da, dc = self._velocity(start.w, start.a, r)
+        steps = self.step * NODES
+        self.w = start.w + steps[:, None, None] * dw
+        self.a = start.a + steps[:, None] * da
+        self.c = start.c + steps * dc
+        return self._outputs()
+
+    def respond(self, r: np.ndarray) -> np.ndarray:
+        """The outputs at the nodes, for pulls r (nodes, n); the weights there are improved on the way."""
+        self.velocity = self._velocity(self.w, self.a, r)
+        before = self.w, self.a
+        self.w, self.a, self.c = (
+            start + self.step * np.tensordot(INTEGRAL, v, axes=1)
+            for start, v in zip((self.start.w, self.start.a, self.start.c), self.velocity, strict=True)
+        )
+        moved = ((self.w - before[0]) ** 2).sum(axis=2) + (self.a - before[1]) ** 2
+        self.change = float(np.sqrt((moved / self._squares).max()))
+        return self._outputs()
+
+    @cached_property
+    def _squares(self) -> np.ndarray:
+        squares = (self.start.w**2).sum(axis=1) + self.start.a**2
+        return np.where(squares > 0, squares, 1.0)
+
+    def _velocity(self, w: np.ndarray, a: np.ndarray, r: np.ndarray) -> tuple[np.ndarray, ...]:
+        region = self.region
+        g = region.pulls(r) @ region.x
+        # a' = sum_i r_i P_i z_i; held pairs have z = 0, so the full g serves as well
+        return a[..., None] * g, (w * g).sum(axis=-1), r.sum(axis=-1) * float(self.bias)
+
+    def _outputs(self) -> np.ndarray:
+        self.z = self.w @ self.region.x.T
+        return np.einsum("tm,tmn->tn", self.a, self.z * self.region.slopes) + self.c[:, None]
+
+    def unresolved(self, r: np.ndarray) -> float:
+        """What the polynomials cannot resolve, relative to the motion or to the weights of the neuron."""
+        pulls = float(np.abs(TAIL @ r).max() / np.abs(r).max())
+        dw, da, _ = self.velocity
+        rough = (np.tensordot(TAIL, dw, axes=1) ** 2).sum(axis=2) + (TAIL @ da) ** 2
+        return max(pulls, self.step * float(np.sqrt((rough / self._squares).max())))
+
+    def weights(self, theta: float) -> Weights:
+        """The weights within the step."""
+        first, later = at(theta)[0], at(theta)[1:]
+        return Weights(
+            first * self.start.w + np.tensordot(later, self.w, axes=1),
+            first * self.start.a + later @ self.a,
+            first * self.start.c + later @ self.c,
+        )
+
+    def preactivations(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Those pairs (neurons, samples) whose pre-activation may reach zero, and their paths on `GRID`."""
+        reach = 4.0 * np.abs(self.z - z).max(axis=0)  # a polynomial of this degree goes no further
+        neurons, samples = np.nonzero((np.abs(z) <= reach) & (self.region.side != 0))
+        paths = np.concatenate([z[None, neurons, samples], self.z[:, neurons, samples]]).T
+        return neurons, samples, paths
+
+    def sizes(self) -> np.ndarray:
+        """How long the rows of the first layer become within the step."""
+        return np.linalg.norm(self.start.w, axis=1) + np.linalg.norm(self.w - self.start.w, axis=2).max(
+            axis=0
+        )
+
+    def second_layer(self) -> np.ndarray | None:
+        """The paths of the output weights (m, GRID)."""
+        return np.concatenate([self.start.a[None], self.a]).T

@@ -1,0 +1,160 @@
+r"""How near a late state of any homogeneous network is to a KKT point: its ($\varepsilon,\delta$)-KKT certificate.
+
+Lyu and Li 2020, App. C: $\theta$ scaled to the margin 1 is an ($\varepsilon,\delta$)-KKT point if there are $\lambda \ge 0$ and $h_i$ in
+Clarke's subdifferential of $y_i f(x_i; \theta)$ with $|\theta - \sum_i \lambda_i h_i| \le \varepsilon$ and $\lambda_i (y_i f(x_i) - 1) \le \delta$.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import nnls
+
+from rankfall.data import Data
+from rankfall.dynamics.flow import FlowWarning, flow
+from rankfall.limits.result import APPROXIMATE, NO_MARGIN, Limit
+from rankfall.loss import Loss
+from rankfall.network import Network, moving, with_origin
+from rankfall.precision import float64
+from rankfall.trajectory import versions
+
+NEAR = 1e-6  # a pre-activation this small, relative to the others of its layer, may be at its kink
+VARIANTS = 500  # elements of Clarke's subdifferentials that are tried beside the gradients
+ENOUGH = 1e-3  # an epsilon, relative to the weights, with which the search ends
+
+
+def approximate(network: Network, data: Data, loss: Loss, budget: int, show: bool) -> Limit:
+    """Follow the loss-clock flow, longer and longer, and certify the state at which the budget is spent."""
+    if loss.name == "square":
+        raise ValueError(
+            "the end point of the square loss is for two-layer networks whose first layer is trained: "
+            "for others use `flow` until the gradient is small, Until(gradient=1e-10)."
+        )
+    import warnings
+
+    steps, clock, outcome = 0, 0.0, ""
+    epsilon, delta, multipliers, margins = np.inf, np.inf, np.zeros(data.n), np.full(data.n, -np.inf)
+    span = 1.0
+    while steps < budget:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FlowWarning)  # the verdict says it
+            run = flow(
+                network,
+                data,
+                loss,
+                span,
+                clock="loss",
+                rtol=1e-6,
+                measures=["log_loss"],
+                record=[span],
+                budget=budget - steps,
+                show=show,
+            )
+        network, steps = run.network, steps + run.settings["steps"] + run.settings["rejected_steps"]
+        clock += float(run.s[-1])
+        outcome = run.settings["outcome"]
+        margins = np.asarray(data.y * network(data.x))
+        if margins.min() > 0:
+            epsilon, delta, multipliers = kkt_distance(network, data)
+        if epsilon <= ENOUGH or not outcome.startswith("reached"):
+            break
+        span *= 2
+    separated = margins.min() > 0
+    scaled = _scaled(network, float(margins.min())) if separated else network
+    missing = (
+        ("a late state, not the limit itself",)
+        if separated
+        else (
+            f"zero training error not reached: {int((margins <= 0).sum())} of {data.n} samples are on the wrong side",
+        )
+    )
+    stopped = () if outcome.startswith("reached") else (outcome,)
+    return Limit(
+        verdict=APPROXIMATE if separated else NO_MARGIN,
+        missing=missing + stopped,
+        network=with_origin(scaled, f"late state of ({network.origin})"),
+        multipliers=multipliers,
+        margins=margins / margins.min() if separated else margins,
+        residuals={"epsilon": epsilon, "delta": delta} if separated else {},
+        region=None,
+        kinks=(),
+        optimality=None,
+        comparison=None,
+        settings={
+            "way": "adaptive flow in the loss clock, late state",
+            "loss": str(loss),
+            "data": data.name,
+            "steps": steps,
+            "s": clock,
+            "versions": versions(),
+        },
+    )
+
+
+def kkt_distance(network: Network, data: Data) -> tuple[float, float, np.ndarray]:
+    r"""$\varepsilon$ (relative to the weights), $\delta$ and the multipliers of a network that separates the data.
+
+    The multipliers are those for which $\varepsilon$ is least, by nonnegative least squares over the gradients and,
+    for pre-activations that may be at their kink, also those with the other slope.
+    """
+    margins = np.asarray(data.y * network(data.x))
+    if not margins.min() > 0:
+        raise ValueError("a KKT point separates the data, and this network does not.")
+    network = _scaled(network, float(margins.min()))
+    trained = eqx.filter(network, moving(network))
+    theta = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(trained)])
+    rows, owners = _subgradients(network, data)
+    # |theta - rows^T c| in the coordinates of the span of the rows and theta.
+    triangle = np.linalg.qr(np.column_stack([rows.T, theta]), mode="r")
+    c, rest = nnls(triangle[:, :-1], triangle[:, -1], maxiter=100 * len(rows))
+    multipliers = np.bincount(owners, weights=c, minlength=data.n)
+    q = margins / margins.min()
+    return rest / float(np.linalg.norm(theta)), float((multipliers * (q - 1)).max()), multipliers
+
+
+def _scaled(network: Network, smallest: float) -> Network:
+    """The network with what is trained scaled such that the smallest margin is 1."""
+    order = network.homogeneity
+    factor = smallest ** (-1 / order) if order else 1.0
+    trained, fixed = eqx.partition(network, moving(network))
+    return eqx.combine(jax.tree.map(lambda leaf: leaf * factor, trained), fixed)
+
+
+def _subgradients(network: Network, data: Data) -> tuple[np.ndarray, np.ndarray]:
+    """Elements of Clarke's subdifferentials of the margins, one a row, and the samples they belong to."""
+    hidden = [np.asarray(h) for h in network.preactivations(data.x)[: network.depth - network.linear_tail]]
+    slopes = [np.where(h > 0, 1.0, float(network.slope)) for h in hidden]
+    masks = [[s[i] for s in slopes] for i in range(data.n)]
+    owners = list(range(data.n))
+    for layer, h in enumerate(hidden):
+        near = np.abs(h) <= NEAR * np.abs(h).max()
+        for i, unit in np.argwhere(near & (h != 0))[:VARIANTS]:
+            other = [mask.copy() for mask in masks[i]]
+            other[layer][unit] = 1.0 + float(network.slope) - other[layer][unit]
+            masks.append(other)
+            owners.append(int(i))
+    trained, fixed = eqx.partition(network, moving(network))
+
+    def margin(part: Network, x: Any, y: Any, mask: list[Any]) -> Any:
+        return y * _linear_pass(eqx.combine(part, fixed), x, mask)
+
+    with float64():
+        stacked = [jnp.asarray(np.stack([mask[layer] for mask in masks])) for layer in range(len(hidden))]
+        gradient = jax.jit(jax.vmap(jax.grad(margin), in_axes=(None, 0, 0, 0)))
+        x, y = jnp.asarray(data.x[owners]), jnp.asarray(data.y[owners])
+        leaves = jax.tree.leaves(gradient(jax.tree.map(jnp.asarray, trained), x, y, stacked))
+        rows = np.concatenate([np.asarray(leaf).reshape(len(owners), -1) for leaf in leaves], axis=1)
+    return rows, np.array(owners)
+
+
+def _linear_pass(network: Network, x: Any, slopes: list[Any]) -> Any:
+    """The output at x with these slopes in place of the activations."""
+    h = x
+    for layer, (w, b) in enumerate(zip(network.weights, network.biases, strict=True)):
+        if 0 < layer <= len(slopes):
+            h = slopes[layer - 1] * h
+        h = w @ h
+        h = h if b is None else h + b
+    return h[0]

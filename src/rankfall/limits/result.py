@@ -1,0 +1,258 @@
+"""Limit: the end of a flow, with everything that certifies it."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from rankfall.atomic import atomically
+from rankfall.limits.compare import Comparison
+from rankfall.limits.optimality import Optimality
+from rankfall.network import Network
+from rankfall.trajectory import pack, unpack
+
+CERTIFIED = "certified"
+APPROXIMATE = "approximate"
+NOT_CERTIFIED = "not certified"
+NO_MARGIN = "not separated"
+RANK = 1e-8  # singular values below this share of the largest are zero
+
+
+@dataclass(frozen=True)
+class Limit:
+    r"""Where a gradient flow ends.
+
+    For the exponential and the logistic loss the weights grow for ever, and the limit is their direction,
+    scaled to the margin 1: a KKT point of $\min \frac12|\theta|^2$ with $y_i f(x_i) \ge 1$. For the square loss
+    it is the end point itself.
+
+    - `verdict`: "certified": every residual is below the tolerance, and the flow stays in the region of this
+        limit. "approximate": an ($\varepsilon,\delta$)-KKT point of a late state. "not certified": `missing` says why.
+        "not separated": the loss does not go to zero.
+    - `missing`: what is missing to a certificate; empty if nothing is.
+    - `network`: the limit, as a network.
+    - `multipliers`: $\lambda_i$; `margins`: $y_i f(x_i)$ (the outputs, for the square loss).
+    - `residuals`: the residual of each condition, by name; see `rankfall.limits.kkt.Residuals`.
+    - `region`: (neuron, sample) 1 above, -1 below, 0 at the kink; `kinks`: (neuron, sample, slope) of those at it.
+    - `optimality`: is it a global optimum of the margin problem?
+    - `comparison`: with the linear hard-margin SVM.
+    - `settings`: how it was found, and what that cost.
+    """
+
+    verdict: str
+    missing: tuple[str, ...]
+    network: Network
+    multipliers: np.ndarray
+    margins: np.ndarray
+    residuals: dict[str, float]
+    region: np.ndarray | None
+    kinks: tuple[tuple[int, int, float], ...]
+    optimality: Optimality | None
+    comparison: Comparison | None
+    settings: dict[str, Any]
+
+    @property
+    def certified(self) -> bool:
+        """Is the verdict "certified"?"""
+        return self.verdict == CERTIFIED
+
+    @property
+    def W(self) -> np.ndarray:
+        """The first layer (m, d)."""
+        return np.asarray(self.network.weights[0])
+
+    @property
+    def support(self) -> np.ndarray:
+        """The numbers of the support vectors: the samples with a positive multiplier."""
+        top = self.multipliers.max(initial=0.0)
+        return np.flatnonzero(self.multipliers > 1e-12 * top) if top > 0 else np.empty(0, dtype=int)
+
+    @property
+    def blocks(self) -> dict[str, np.ndarray]:
+        """The rows of the first layer by the sign of their output weight: "+" and "-"."""
+        a = self.network.weights[1][0]
+        return {"+": self.W[a > 0], "-": self.W[a < 0]}
+
+    @property
+    def singular_values(self) -> np.ndarray:
+        """The singular values of the first layer."""
+        return _singular_values(self.W)
+
+    @property
+    def stable_rank(self) -> float:
+        """The stable rank of the first layer."""
+        return _stable_rank(self.W)
+
+    @property
+    def rank(self) -> int:
+        """The number of singular values above 1e-8 of the largest."""
+        return _rank(self.W)
+
+    @property
+    def block_stable_ranks(self) -> dict[str, float]:
+        """The stable rank of each sign block."""
+        return {sign: _stable_rank(rows) for sign, rows in self.blocks.items()}
+
+    @property
+    def block_ranks(self) -> dict[str, int]:
+        """The rank of each sign block."""
+        return {sign: _rank(rows) for sign, rows in self.blocks.items()}
+
+    @property
+    def norm(self) -> float:
+        """The norm of everything trained."""
+        parts = zip(self.network.weights, self.network.biases, self.network.trained, strict=True)
+        squares = [np.sum(w**2) + (0 if b is None else np.sum(b**2)) for w, b, trained in parts if trained]
+        return float(np.sqrt(sum(squares)))
+
+    @property
+    def normalised_margin(self) -> float:
+        r"""$\min_i y_i f(x_i) / |\theta|^k$ with the order of homogeneity k."""
+        order = self.network.homogeneity
+        return float("nan") if not order else float(self.margins.min() / self.norm**order)
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    __repr__ = __str__
+
+    def _lines(self) -> list[str]:
+        head = f"Limit: {self.verdict}" + (f" ({'; '.join(self.missing)})" if self.missing else "")
+        lines = [head, f"  {self.network!r}"]
+        lines += [f"  {name:16} {value:.2e}" for name, value in self.residuals.items()]
+        blocks = ", ".join(f"{sign} {value:.6g}" for sign, value in self.block_stable_ranks.items())
+        ranks = ", ".join(f"{sign} {value}" for sign, value in self.block_ranks.items())
+        lines += [
+            f"  stable rank      {self.stable_rank:.10g}   (blocks: {blocks})",
+            f"  rank             {self.rank}   (blocks: {ranks})",
+        ]
+        if self.multipliers.any():
+            margin = f"{self.normalised_margin:.10g}" if self.network.homogeneity else "not defined"
+            lines += [
+                f"  support          {len(self.support)} of {len(self.multipliers)} samples",
+                f"  margins          {self.margins.min():.12g} to {self.margins.max():.12g}",
+                f"  normalised       {margin}",
+            ]
+        if self.region is not None:
+            lines.append(f"  kinks            {len(self.kinks)}")
+        if self.optimality is not None:
+            lines.append(f"  optimality       {self.optimality.verdict}: {self.optimality.reason}")
+        if self.comparison is not None:
+            lines += _comparison_lines(self.comparison)
+        lines += [f"  {key:16} {value}" for key, value in self.settings.items() if key != "versions"]
+        return lines
+
+    def to_netcdf(self, path: str | os.PathLike[str]) -> Path:
+        """Write everything to one netCDF file: under a temporary name first, then renamed."""
+        with atomically(path) as draft:
+            self._dataset().to_netcdf(draft, engine="h5netcdf", mode="w")
+            pack(self.network).to_netcdf(draft, engine="h5netcdf", mode="a", group="network_0")
+        return Path(path)
+
+    def _dataset(self) -> xr.Dataset:
+        kinks = np.array(self.kinks, dtype=float).reshape(-1, 3)
+        variables: dict[str, Any] = {
+            "multipliers": ("samples", self.multipliers, {"long_name": "multiplier"}),
+            "margins": ("samples", self.margins, {"long_name": "margin"}),
+            "singular_values": ("values", self.singular_values, {"long_name": "singular value of $W_1$"}),
+            "kink_neuron": ("kink", kinks[:, 0].astype(int)),
+            "kink_sample": ("kink", kinks[:, 1].astype(int)),
+            "kink_slope": ("kink", kinks[:, 2]),
+        }
+        if self.region is not None:
+            variables["region"] = (("neurons", "samples"), self.region)
+        told: dict[str, Any] = {
+            "verdict": self.verdict,
+            "missing": list(self.missing),
+            "residuals": self.residuals,
+            "settings": self.settings,
+        }
+        for name, part in (("optimality", self.optimality), ("comparison", self.comparison)):
+            if part is not None:
+                told[name] = _plain(asdict(part))
+        return xr.Dataset(variables, attrs={"rankfall_limit": json.dumps(told)})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Limit":
+        """Read what `to_netcdf` wrote."""
+        try:
+            groups = xr.open_groups(path, engine="h5netcdf")
+        except FileNotFoundError:
+            raise ValueError(f"there is no file {os.fspath(path)!r}.") from None
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{os.fspath(path)!r} is not a netCDF file: {error}") from None
+        try:
+            root = groups["/"].load()
+            if "rankfall_limit" not in root.attrs:
+                raise ValueError(
+                    f"{os.fspath(path)!r} is a netCDF file, but not a limit that rankfall wrote."
+                )
+            network = unpack(groups["/network_0"].load())
+        finally:
+            for group in groups.values():
+                group.close()
+        told = json.loads(root.attrs["rankfall_limit"])
+        kinks = zip(root.kink_neuron.values, root.kink_sample.values, root.kink_slope.values, strict=True)
+        return cls(
+            verdict=told["verdict"],
+            missing=tuple(told["missing"]),
+            network=network,
+            multipliers=root.multipliers.values,
+            margins=root.margins.values,
+            residuals=told["residuals"],
+            region=root.region.values if "region" in root else None,
+            kinks=tuple((int(j), int(i), float(p)) for j, i, p in kinks),
+            optimality=_revive(Optimality, told.get("optimality")),
+            comparison=_revive(Comparison, told.get("comparison")),
+            settings=told["settings"],
+        )
+
+    def with_settings(self, **more: Any) -> "Limit":
+        """The same limit with more to tell about how it was found."""
+        return replace(self, settings={**self.settings, **more})
+
+
+def _singular_values(w: np.ndarray) -> np.ndarray:
+    """By the triangular factor first: of a wide matrix it has the same singular values, and is small."""
+    if not w.size or not np.abs(w).max() > 0:
+        return np.zeros(min(w.shape))
+    tall = w.T if w.shape[0] < w.shape[1] else w
+    return np.asarray(np.linalg.svd(np.linalg.qr(tall, mode="r"), compute_uv=False))
+
+
+def _stable_rank(w: np.ndarray) -> float:
+    values = _singular_values(w)
+    return float((values**2).sum() / values[0] ** 2) if len(values) and values[0] > 0 else 0.0
+
+
+def _rank(w: np.ndarray) -> int:
+    values = _singular_values(w)
+    return int((values > RANK * values[0]).sum()) if len(values) and values[0] > 0 else 0
+
+
+def _comparison_lines(comparison: Comparison) -> list[str]:
+    lines = [f"  boundary         {comparison.boundary}: {comparison.reason}"]
+    if comparison.svm is None:
+        return [*lines, "  linear SVM       the data are not linearly separable"]
+    return [
+        *lines,
+        f"  linear SVM       margin {comparison.svm_margin:.8g}; z = sum_j a_j w_j has {comparison.margin:.8g}, "
+        f"at an angle of {comparison.angle:.6g} degrees",
+    ]
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays as lists, so that JSON takes them."""
+    return {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in values.items()}
+
+
+def _revive(kind: Any, told: dict[str, Any] | None) -> Any:
+    """The inverse of `_plain`."""
+    if told is None:
+        return None
+    return kind(**{key: np.array(value) if isinstance(value, list) else value for key, value in told.items()})
