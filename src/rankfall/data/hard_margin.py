@@ -84,8 +84,8 @@ def hard_margin(data: Data, bias: bool = False) -> HardMargin | None:
         return None
     if rows is not u:
         face = _in_all_coordinates(face, u, start.b)
-    w = np.ldexp(face.w, -start.exponent)
     with np.errstate(over="ignore", invalid="ignore"):
+        w = np.ldexp(face.w, -start.exponent)
         return _checked(HardMargin(_multipliers(face, exponents, start), z @ w, w))
 
 
@@ -101,14 +101,16 @@ def hard_margin_of_gram(gram: Any) -> HardMargin | None:
     exponents = np.frexp(np.diag(k))[1] // 2
     c = np.ldexp(k, -(exponents[:, None] + exponents))
     rows = _features(c)
+    if not rows.any(axis=1).all():
+        return None
     start = _start(rows, exponents, closest=np.sqrt(4 * len(c) * _EPS))
     if start is None:
         return None
     face = _settled(_Gram(c, start.b, rows.shape[1]), start.multipliers)
     if face is None:
         return None
-    multipliers = _multipliers(face, exponents, start)
     with np.errstate(over="ignore", invalid="ignore"):
+        multipliers = _multipliers(face, exponents, start)
         return _checked(HardMargin(multipliers, k @ multipliers))
 
 
@@ -119,13 +121,16 @@ def combination_that_vanishes(data: Data, bias: bool = False) -> np.ndarray | No
     them y_i <w, x_i> > 0 for all i would add up to 0 > 0.
     """
     u, exponents = _scaled_rows(signed(data, bias))
-    w, c = shortest(unit_rows(in_span(u)), np.ones(data.n))
+    unit = unit_rows(u)
+    w, c = shortest(in_span(unit), np.ones(data.n))
     if w is not None:
         return None
-    support = np.flatnonzero(c)
-    c[support] = _vanishing(u[support], c[support])
-    c[support] = np.ldexp(c[support], exponents[support].min() - exponents[support])
-    return np.asarray(c / c.sum())
+    support = np.flatnonzero(c > _rounding(unit) * c.max())
+    norms = np.linalg.norm(u[support], axis=1)
+    exact = _vanishing(u[support], c[support] / np.where(norms == 0, 1, norms))
+    combination = np.zeros(data.n)
+    combination[support] = np.ldexp(exact, exponents[support].min() - exponents[support])
+    return combination / combination.sum()
 
 
 # The rows of a classification problem
@@ -169,6 +174,11 @@ def unit_rows(x: np.ndarray) -> np.ndarray:
     """The rows of x divided by their norms; a row zero stays zero."""
     norms = np.linalg.norm(x, axis=1, keepdims=True)
     return np.asarray(x / np.where(norms == 0, 1, norms))
+
+
+def _rounding(u: np.ndarray) -> float:
+    """What rounding may leave of a zero in a linear system with rows of norm about 1."""
+    return 4 * max(u.shape) * _EPS
 
 
 def _scaled_rows(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -256,7 +266,7 @@ def _least_distance(u: np.ndarray, b: np.ndarray) -> tuple[np.ndarray | None, np
     and w is the least-norm solution of u w = b on the support c > 0; its multipliers are c / |r|^2. Should
     |w| be large, then b is scaled down to make it about 1 first: the support is found more safely.
     """
-    rounding = 4 * max(u.shape) * _EPS
+    rounding = _rounding(u)
     target = np.zeros(u.shape[1] + 1)
     target[-1] = 1
     scale = 1.0
@@ -288,7 +298,8 @@ def _start(u: np.ndarray, exponents: np.ndarray, closest: float = 0.0) -> _Start
     reached = np.log2(u @ w / np.linalg.norm(w)) + exponents
     exponent = int(np.floor(reached.min()))
     b = np.ldexp(1.0, exponent - exponents)
-    # The margin b asked of a row very much longer than others drowns in rounding; to begin with, a larger one serves.
+    # The margin b asked of a row very much longer than others drowns in rounding:
+    # to begin with, a larger one serves.
     best, better = shortest(u, np.maximum(b, 1e-10 * b.max()))
     return _Start(b, multipliers if best is None else better, exponent)
 
@@ -322,7 +333,7 @@ class _Rows:
         q, r, order = qr(self.u[support].T, mode="economic", pivoting=True)
         support = support[order]
         diagonal = np.abs(np.diag(r))
-        rank = int((diagonal > 4 * max(self.u[support].shape) * _EPS * diagonal[0]).sum())
+        rank = int((diagonal > _rounding(self.u[support]) * diagonal[0]).sum())
         if rank < len(support):
             return _dependent(support, r, rank)
         w, multipliers = _refined(q, r, self.u[support], self.b[support])
@@ -330,8 +341,8 @@ class _Rows:
 
     def surplus(self, face: _Face) -> tuple[np.ndarray, np.ndarray]:
         """How much u w exceeds b, and how much of that may be rounding."""
-        rounding = 4 * np.sqrt(self.u.shape[1]) * _EPS * np.linalg.norm(face.w)
-        return self.u @ face.w - self.b, np.full(len(self.b), rounding)
+        rounding = 4 * np.sqrt(len(face.w)) * _EPS * (np.abs(self.u) @ np.abs(face.w))
+        return self.u @ face.w - self.b, rounding
 
 
 class _Gram:
@@ -371,28 +382,33 @@ def _settled(problem: _Rows | _Gram, multipliers: np.ndarray) -> _Face | None:
         face = problem.face(np.flatnonzero(inside))
         support, before = face.support, multipliers[face.support]
         if face.dependence is not None:
-            # Along a dependence the objective has no curvature: downhill, to where a multiplier is zero.
+            # Along it the objective is linear: downhill, to where a multiplier is zero, or without end.
             v = face.dependence if problem.b[support] @ face.dependence > 0 else -face.dependence
-            v[np.abs(v) <= 4 * len(v) * _EPS * np.abs(v).max()] = 0
             if not (v < 0).any():
                 return None
             multipliers[support], inside[support] = _until_zero(before, v)
             continue
         surplus, rounding = problem.surplus(face)
-        idle = face.multipliers <= rounding[support] * face.inverse
+        lost = face.multipliers / face.inverse / rounding[support]
         if (face.multipliers < 0).any():
             multipliers[support], inside[support] = _until_zero(before, face.multipliers - before)
-        elif idle.any():
-            multipliers[support], inside[support] = np.where(idle, 0, face.multipliers), ~idle
+            continue
+        multipliers[support] = face.multipliers
+        if lost.min() <= 1:
+            # Only one: without two points both may lose more.
+            idle = support[np.argmin(lost)]
+            multipliers[idle], inside[idle] = 0, False
         else:
-            multipliers[support] = face.multipliers
             # Twice the rounding for which a point is let go: it does not come back at once.
             violated = np.flatnonzero(~inside & (surplus < -2 * rounding))
             if not len(violated):
                 return face
             room = max(1, problem.rank - len(support))
             inside[violated[np.argsort(surplus[violated], kind="stable")[:room]]] = True
-    return face
+    raise ValueError(
+        "rounding decides which points support the largest margin: remove points that are nearly equal, or "
+        "nearly opposite to one of the other class."
+    )
 
 
 def _until_zero(multipliers: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -404,10 +420,11 @@ def _until_zero(multipliers: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def _dependent(support: np.ndarray, r: np.ndarray, rank: int) -> _Face:
-    """The face with a combination of its rows that vanishes, for rows r = q^T u^T of the given rank."""
+    """The face with a combination of its rows that vanishes, where u u^T = r^T r has the given rank."""
     v = np.zeros(len(support))
     v[:rank] = -solve_triangular(r[:rank, :rank], r[:rank, rank])
     v[rank] = 1
+    v[np.abs(v) <= _rounding(r) * np.abs(v).max()] = 0
     return _Face(support, np.empty(0), np.empty(0), np.empty(0), v)
 
 

@@ -36,6 +36,10 @@ class Pull:
         log_each = -q if self.loss.name == "exponential" else -np.logaddexp(0.0, q)
         return self.y * np.exp(log_each - _log_sum(self._log_losses(q))[..., None])
 
+    def rounding(self, f: np.ndarray) -> float:
+        """How large a pull can be by rounding alone."""
+        return np.finfo(float).tiny if self.normalised else 1e-15 * self.weight * float(np.abs([f, self.y]).max())
+
     def jacobian(self, f: np.ndarray) -> np.ndarray:
         """The matrices dr/df (..., n, n)."""
         n = len(self.y)

@@ -40,15 +40,14 @@ class Region:
         self.side = side.astype(np.int8)
         self.slopes = np.where(self.side > 0, 1.0, slope)
         self.held = np.zeros(side.shape, dtype=bool)
-        self._make_room(2)
+        self._samples = np.full((len(side), 2), len(x))
+        self._response = np.zeros((len(side), 2, len(x)))
 
     def _make_room(self, kinks: int) -> None:
-        m, n = self.side.shape
-        samples, response = np.full((m, kinks), n), np.zeros((m, kinks, n))
-        if self.held.any():
-            samples[:, : self._samples.shape[1]] = self._samples
-            response[:, : self._samples.shape[1]] = self._response
-        self._samples, self._response = samples, response
+        """Room for so many kinks of one neuron."""
+        more = ((0, 0), (0, kinks - self._samples.shape[1]))
+        self._samples = np.pad(self._samples, more, constant_values=len(self.x))
+        self._response = np.pad(self._response, (*more, (0, 0)))
 
     def place(self, neuron: int, samples: np.ndarray, slopes: np.ndarray) -> None:
         """Give a neuron these slopes on all samples; of the `samples` hold those with a slope inside."""
@@ -93,24 +92,29 @@ class Region:
 
     def kernel(self, a: np.ndarray) -> np.ndarray:
         r"""K (n, n), such that $f' = K r$ if the first layer alone moves."""
+        n = len(self.x)
         kernel = self.gram * ((self.slopes * (a**2)[:, None]).T @ self.slopes)
-        for neuron in np.flatnonzero(self.held.any(axis=1)):
-            kernel -= a[neuron] ** 2 * self._shadow(neuron)
-        return (kernel + kernel.T) / 2
+        holding = np.flatnonzero(self.held.any(axis=1))
+        if len(holding):
+            p = self.slopes[holding][:, None, :]
+            rows = np.vstack([self.gram, np.zeros(n)])[self._samples[holding]] * p  # (some, h, n)
+            weighted = self._response[holding] * p * (a[holding] ** 2)[:, None, None]
+            kernel -= rows.reshape(-1, n).T @ weighted.reshape(-1, n)
+        return np.asarray((kernel + kernel.T) / 2)
+
+    def tangent_kernel(self, w: np.ndarray, a: np.ndarray) -> np.ndarray:
+        r"""The same if both layers move."""
+        hidden = self.slopes * (w @ self.x.T)
+        return np.asarray(self.kernel(a) + hidden.T @ hidden)
 
     def kernel_of(self, neuron: int, a: float) -> np.ndarray:
         """What one neuron adds to `kernel`."""
         p = self.slopes[neuron]
         kernel = p[:, None] * self.gram * p
-        if self.held[neuron].any():
-            kernel -= self._shadow(neuron)
-        return a**2 * kernel
-
-    def _shadow(self, neuron: int) -> np.ndarray:
-        """What the kinks held take from a neuron's kernel."""
-        p, held = self.slopes[neuron], self._samples[neuron]
-        held = held[held < len(self.x)]
-        return (self.gram[held] * p).T @ (self._response[neuron, : len(held)] * p)
+        held = self._samples[neuron][self._samples[neuron] < len(self.x)]
+        if len(held):
+            kernel -= (self.gram[held] * p).T @ (self._response[neuron, : len(held)] * p)
+        return np.asarray(a**2 * kernel)
 
 
 class AffineMotion:
@@ -131,9 +135,9 @@ class AffineMotion:
         self.gathered = self.step * (INTEGRAL @ r)
         return self.outputs + self.gathered @ self.kernel
 
-    def unresolved(self, r: np.ndarray) -> float:
-        """What the polynomial cannot resolve, relative to the motion."""
-        return float(np.abs(TAIL @ r).max() / np.abs(r).max())
+    def unresolved(self, r: np.ndarray, least: float) -> float:
+        """What the polynomial cannot resolve, relative to the pulls, or to the `least` that they can be."""
+        return float(np.abs(TAIL @ r).max() / max(np.abs(r).max(), least))
 
     def weights(self, theta: float) -> Weights:
         """The weights within the step."""
@@ -166,19 +170,22 @@ class AffineMotion:
 
 
 class BilinearMotion:
-    """A step in a region with both layers trained: all weights at the nodes, improved sweep by sweep."""
+    """A step in a region with both layers trained: all weights at the nodes, improved sweep by sweep.
 
-    def __init__(self, region: Region, start: Weights, outputs: np.ndarray, step: float, bias: bool):
-        self.region, self.start, self.step, self.bias = region, start, step, bias
+    With `decay` all weights are also pulled to zero at this rate.
+    """
+
+    def __init__(
+        self, region: Region, start: Weights, outputs: np.ndarray, step: float, bias: bool, decay: float = 0.0
+    ):
+        self.region, self.start, self.step, self.bias, self.decay = region, start, step, bias, decay
         self.outputs = outputs
         self.change = np.inf
 
     @cached_property
     def kernel(self) -> np.ndarray:
         """The tangent kernel at the start of the step."""
-        w, a = self.start.w, self.start.a
-        hidden = self.region.slopes * (w @ self.region.x.T)
-        return self.region.kernel(a) + hidden.T @ hidden + float(self.bias)
+        return self.region.tangent_kernel(self.start.w, self.start.a) + float(self.bias)
 
     def guess(self, r: np.ndarray) -> np.ndarray:
         """The outputs at the nodes if the velocities were constant."""
@@ -211,15 +218,18 @@ class BilinearMotion:
         region = self.region
         g = region.pulls(r) @ region.x
         # a' = sum_i r_i P_i z_i; held pairs have z = 0, so the full g serves as well
-        return a[..., None] * g, (w * g).sum(axis=-1), r.sum(axis=-1) * float(self.bias)
+        dw, da = a[..., None] * g, (w * g).sum(axis=-1)
+        if self.decay:
+            dw, da = dw - self.decay * w, da - self.decay * a
+        return dw, da, r.sum(axis=-1) * float(self.bias)
 
     def _outputs(self) -> np.ndarray:
         self.z = self.w @ self.region.x.T
         return np.einsum("tm,tmn->tn", self.a, self.z * self.region.slopes) + self.c[:, None]
 
-    def unresolved(self, r: np.ndarray) -> float:
-        """What the polynomials cannot resolve, relative to the motion or to the weights of the neuron."""
-        pulls = float(np.abs(TAIL @ r).max() / np.abs(r).max())
+    def unresolved(self, r: np.ndarray, least: float) -> float:
+        """What the polynomials cannot resolve, relative to the pulls or to the weights of the neuron."""
+        pulls = float(np.abs(TAIL @ r).max() / max(np.abs(r).max(), least))
         dw, da, _ = self.velocity
         rough = (np.tensordot(TAIL, dw, axes=1) ** 2).sum(axis=2) + (TAIL @ da) ** 2
         return max(pulls, self.step * float(np.sqrt((rough / self._squares).max())))

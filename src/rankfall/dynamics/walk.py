@@ -1,5 +1,6 @@
 """The walk of a flow from region to region: one collocation step at a time, cut at the first event."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,20 @@ STIFF = 1.0  # steps longer than this, in units of the outputs' own time, take N
 STALLED = 100  # events of one neuron at one and the same time
 GROWTH = 4.0  # of the step size, at the most
 _GAUSS = np.polynomial.legendre.leggauss(6)
+
+
+Hit = tuple[int, int, str]  # neuron, sample, what
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Paths (one a row, on `GRID`) that are an event when they fall below minus their slack."""
+
+    paths: np.ndarray
+    slack: np.ndarray
+    neurons: np.ndarray
+    samples: np.ndarray
+    kind: str
 
 
 class Stalled(Exception):
@@ -46,7 +61,7 @@ class Piece:
     clock: float
     step: float
     cut: float
-    hits: tuple[tuple[int, int, str], ...]  # the events at its end: neuron, sample, what
+    hits: tuple[Hit, ...]  # the events at its end: neuron, sample, what
     other: float  # the other clock at its start: log t where the walk's is s, the integral of L where it is t
     motion: Motion
     outputs: np.ndarray  # on GRID
@@ -131,6 +146,14 @@ class Walk:
             self._kernel_age = 0
         return self._kernel
 
+    def present_pulls(self) -> np.ndarray:
+        """The pulls r of the samples."""
+        return self.pull(self.outputs)
+
+    def log_loss(self, outputs: np.ndarray) -> np.ndarray:
+        """The logarithm of the loss."""
+        return self.pull.log_loss(outputs)
+
     def _touch(self, sizes: np.ndarray) -> np.ndarray:
         return TOUCH * sizes[:, None] * self.lengths
 
@@ -139,21 +162,22 @@ class Walk:
     def step(self, most: float = np.inf) -> Piece:
         """The next step, of at most `most` in the walk's clock, up to its first event. `take` goes there."""
         f, z = self.outputs, self.z
-        r = self.pull(f)
+        r = self.present_pulls()
         step = min(self._next, most, max(self._guess_step(r, z), GROWTH * self._calm))
         while True:
             motion = self._motion(f, step)
-            outputs = self._solve(motion, f, r)
-            if outputs is None:
+            with np.errstate(all="ignore"):  # a step that is too long may overflow, and is then shortened
+                solved = self._solve(motion, f, r)
+            if solved is None:
                 step /= 4
                 continue
-            pulls = self.pull(outputs)
-            rough = motion.unresolved(pulls) / self.rtol
+            outputs, pulls = solved
+            rough = motion.unresolved(pulls, self.pull.rounding(f) / self.rtol) / self.rtol
             if rough <= 1 or step < 1e-14 * abs(self.clock):
                 break
             step *= max(0.1, 0.8 * rough ** (-1 / STAGES))
         whole = np.concatenate([f[None], outputs])
-        theta, hits = self._first_event(motion, z, np.concatenate([r[None], pulls]))
+        theta, hits = self._first_event(motion, z, whole, np.concatenate([r[None], pulls]))
         piece = Piece(
             clock=self.clock,
             step=step,
@@ -162,7 +186,7 @@ class Walk:
             other=self.log_time if self.pull.normalised else self.gathered_loss,
             motion=motion,
             outputs=whole,
-            log_loss=self.pull.log_loss(whole),
+            log_loss=self.log_loss(whole),
             normalised=self.pull.normalised,
         )
         grown = step * min(GROWTH, 0.8 * max(rough, 1e-30) ** (-1 / STAGES))
@@ -195,8 +219,10 @@ class Walk:
             return BilinearMotion(self.region, self.weights, f, step, self.train_bias)
         return AffineMotion(self.region, self.weights, self.kernel, f, step)
 
-    def _solve(self, motion: Motion, f0: np.ndarray, r0: np.ndarray) -> np.ndarray | None:
-        """The outputs at the nodes that solve the collocation equations; None if the step is too long."""
+    def _solve(
+        self, motion: Motion, f0: np.ndarray, r0: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """The outputs and pulls at the nodes that solve the collocation equations; None if they are too far."""
         f = motion.guess(r0)
         stiff = motion.step * float((np.abs(motion.kernel) @ np.abs(r0)).max()) > STIFF
         factors = self._factors(motion, f) if stiff else None
@@ -209,10 +235,10 @@ class Walk:
             if not np.isfinite(size):
                 return None
             if size <= 100 * small and (motion.change < 1e-13):
-                return f + change
+                return f + change, self.pull(f + change)
             if size > 0.5 * last and sweep > 1:
                 if size <= 1e4 * small and motion.change < 1e-11:  # no further by rounding
-                    return f + change
+                    return f + change, self.pull(f + change)
                 if factors is not None and size > 0.9 * last:
                     return None
                 factors = self._factors(motion, f)
@@ -243,42 +269,40 @@ class Walk:
     # Events
 
     def _first_event(
-        self, motion: Motion, z: np.ndarray, r: np.ndarray
-    ) -> tuple[float, list[tuple[int, int, str]]]:
+        self, motion: Motion, z: np.ndarray, f: np.ndarray, r: np.ndarray
+    ) -> tuple[float, list[Hit]]:
         """The part of the step before the first event, and the events (neuron, sample, what) there."""
-        if self.region.slope == 1:
-            return 1.0, []
-        neurons, samples, paths = motion.preactivations(z)
-        side = self.region.side[neurons, samples].astype(float)
-        touch = TOUCH * motion.sizes()[neurons] * self.lengths[samples]
-        kinds = [(paths * side[:, None], touch, neurons, samples, "hit")]
-        held_neurons, held_samples = np.nonzero(self.region.held)
-        if len(held_neurons):
-            u = self.region.pulls(r)[:, held_neurons, held_samples]
-            rs = r[:, held_samples]
-            sign = np.sign(rs[0])
-            slack = TOUCH * np.abs(rs).max(axis=0)
-            low = ((u - self.region.slope * rs) * sign).T
-            high = ((rs - u) * sign).T
-            kinds.append((low, slack, held_neurons, held_samples, "down"))
-            kinds.append((high, slack, held_neurons, held_samples, "up"))
-        second = motion.second_layer()
-        if second is not None:
-            sign = np.where(second[:, 0] != 0, np.sign(second[:, 0]), np.sign(second[:, 1]))
-            movable = np.flatnonzero(sign)
-            slack = TOUCH * np.abs(second[movable]).max(axis=1)
-            kinds.append(
-                (second[movable] * sign[movable, None], slack, movable, np.full(len(movable), -1), "sign")
-            )
         first, found = 1.0, []
-        for rows, slack, js, ss, kind in kinds:
-            hit = first_exit(rows, slack)
+        for watched in self._watched(motion, z, f, r):
+            hit = first_exit(watched.paths, watched.slack)
             if hit is None or hit[0] > first:
                 continue
-            events = [(int(js[i]), int(ss[i]), kind) for i in hit[1]]
+            events = [(int(watched.neurons[i]), int(watched.samples[i]), watched.kind) for i in hit[1]]
             found = events if hit[0] < first - 1e-13 else found + events
             first = min(first, hit[0])
         return first, found
+
+    def _watched(self, motion: Motion, z: np.ndarray, f: np.ndarray, r: np.ndarray) -> Iterator[Watched]:
+        """What must not become negative within a step, given outputs f and pulls r on `GRID`."""
+        if self.region.slope == 1:
+            return
+        neurons, samples, paths = motion.preactivations(z)
+        side = self.region.side[neurons, samples].astype(float)
+        touch = TOUCH * motion.sizes()[neurons] * self.lengths[samples]
+        yield Watched(paths * side[:, None], touch, neurons, samples, "hit")
+        neurons, samples = np.nonzero(self.region.held)
+        if len(neurons):
+            u, rs = self.region.pulls(r)[:, neurons, samples], r[:, samples]
+            sign, slack = np.sign(rs[0]), TOUCH * np.abs(rs).max(axis=0)
+            yield Watched(((u - self.region.slope * rs) * sign).T, slack, neurons, samples, "down")
+            yield Watched(((rs - u) * sign).T, slack, neurons, samples, "up")
+        second = motion.second_layer()
+        if second is not None:
+            sign = np.where(second[:, 0] != 0, np.sign(second[:, 0]), np.sign(second[:, 1]))
+            moves = np.flatnonzero(sign)
+            slack = TOUCH * np.abs(second[moves]).max(axis=1)
+            none = np.full(len(moves), -1)
+            yield Watched(second[moves] * sign[moves, None], slack, moves, none, "sign")
 
     def take(self, piece: Piece, theta: float | None = None) -> None:
         """Go to the end of a step and decide what the neurons there do; or only to `theta`, before its end."""
@@ -293,7 +317,7 @@ class Walk:
             self.log_time = float(np.log(self.clock)) if self.clock > 0 else -np.inf
         self.steps += 1
         if theta == piece.cut:
-            for neuron in dict.fromkeys(j for j, _, _ in piece.hits):
+            for neuron in dict.fromkeys(j for j, _, _ in piece.hits if j >= 0):
                 self._event(neuron, [(s, kind) for j, s, kind in piece.hits if j == neuron])
 
     def advance(self, most: float = np.inf) -> Piece:
@@ -329,7 +353,7 @@ class Walk:
         a = float(weights.a[neuron])
         before = region.side[neuron].copy()
         old = None if self._kernel is None else region.kernel_of(neuron, a)
-        r = self.pull(self.outputs)
+        r = self.present_pulls()
         slopes = region.slopes[neuron].copy()
         slopes[before == 0] = region.slope
         for sample, side in coming.items():

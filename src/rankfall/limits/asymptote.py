@@ -137,6 +137,8 @@ def _stays(
         distance += reach.max() * total * float(np.exp(-start)) * float((share**2).sum())
     size = float(np.linalg.norm(walk.weights.w))
     relative = distance / size
+    if region.slope == 1:  # there are no kinks
+        return True, "", relative
     wrong = _leaves(walk, point, offset, start, distance)
     if wrong:
         return False, wrong, relative

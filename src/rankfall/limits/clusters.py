@@ -77,12 +77,12 @@ def polish(weights: Weights, region: Region, r: np.ndarray, y: np.ndarray, small
 
 def _clusters(weights: Weights, region: Region, v: np.ndarray) -> Clusters:
     lengths = np.linalg.norm(v, axis=1)
-    share = weights.a**2 / (weights.a**2).max()
-    alive = np.flatnonzero((np.abs(lengths - 1) < _LIVE) & (share > _SHARE))
     groups: dict[bytes, list[int]] = {}
-    for j in alive:
+    for j in np.flatnonzero((np.abs(lengths - 1) < _LIVE) & (weights.a != 0)):
         key = np.sign(weights.a[j]).tobytes() + region.slopes[j].tobytes() + region.held[j].tobytes()
         groups.setdefault(key, []).append(int(j))
+    total = (weights.a**2).sum()
+    groups = {key: group for key, group in groups.items() if (weights.a[group] ** 2).sum() > _SHARE * total}
     members = [np.array(group) for group in groups.values()]
     first = np.array([group[0] for group in members], dtype=int)
     return Clusters(members, np.sign(weights.a[first]), region.slopes[first], region.held[first])

@@ -12,11 +12,13 @@ $\frac12|\theta|^2 \ge \sum_i \lambda_i + \frac12|\theta|^2 - \sum_j a_j F(w_j)$
 side is the dual value. A bias is one more coordinate 1 of x, appended by the caller.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, product
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import lsq_linear, nnls
 
 Verdict = Literal["globally optimal", "not globally optimal", "unknown"]
@@ -59,9 +61,7 @@ class Optimality:
     gain: float = float("nan")
 
 
-def peak(
-    x: np.ndarray, c: np.ndarray, slope: float, starts: Sequence[np.ndarray] = (), budget: float = 1e9
-) -> Peak:
+def peak(x: np.ndarray, c: np.ndarray, slope: float, starts: ArrayLike = (), budget: float = 1e9) -> Peak:
     r"""The largest value on the unit ball of $F(u) = \sum_i c_i \phi(u \cdot x_i)$.
 
     Since $\phi(z)$ is the largest $p z$ with $p \in [\gamma, 1]$, F is a maximum over the slopes p of the
@@ -274,8 +274,8 @@ def optimality_of_both(
 ) -> Optimality:
     r"""Has any network with margins of at least 1 a smaller $|\theta|^2 = |W|_F^2 + |a|^2$, of any width?
 
-    The gap is $M - 1$ with $M = \max_{|u| \le 1} |F(u)|$. The dual value is $\sum_i\lambda_i$ if $M \le 1$, and
-    $\sum_i\lambda_i / M$ if not; at a KKT point $\sum_i\lambda_i = \frac12|\theta|^2$.
+    The dual value of $\lambda / M$, $M = \max_{|u| \le 1} |F(u)|$, is $\sum_i\lambda_i / M$, and at a KKT point
+    $\sum_i\lambda_i = \frac12|\theta|^2$. So the gap is $M - 1$.
 
     - "globally optimal": that value is $\frac12|\theta|^2$ up to `tol`. No network of any width is better.
     - "not globally optimal": some u has $|F(u)| > 1$, and a better network was found that has a neuron along u,
@@ -297,7 +297,7 @@ def optimality_of_both(
     low, high = top.value, max(top.upper for top in peaks)
     exact = all(top.exact for top in peaks)
     primal = ((w**2).sum() + (a**2).sum()) / 2 / fit.margin(w, a)
-    dual = multipliers.sum() / max(1.0, high)
+    dual = multipliers.sum() / high if high > 0 else 0.0
     found = f"max |F| = {low:.9g}" if exact else f"{low:.9g} <= max |F| <= {high:.9g}"
     if dual >= primal * (1 - tol):
         reason = f"No network of any width is better: {found}, and |theta|^2/2 is the dual value {dual:.6g}."
@@ -319,8 +319,8 @@ def optimality_of_both(
 # makes all margins smaller and concave in W. What is left is convex, and each solution fits the data. Its
 # slopes are the next p: the convex-concave procedure. Slopes of pairs that hurt come in as cutting planes.
 
-_CUTS = 20
-_ROUNDS = 20
+_CUTS = 50
+_ROUNDS = 10
 
 
 @dataclass(frozen=True)
@@ -344,25 +344,50 @@ class _Fit:
 def _shorter(
     fit: _Fit, w: np.ndarray, a: np.ndarray, tops: list[np.ndarray], multipliers: np.ndarray
 ) -> np.ndarray | None:
-    """The shortest first layer of margin 1 that is found by turning neurons to the peaks of their sign.
+    """A first layer of margin 1 that is shorter than w, which has margin 1 too; None if none is found.
 
-    The neurons where F is lowest are turned first. If a_j is small, one alone is already worth it: to first
-    order in a_j^2 it takes a_j^2 (M^2 - F(w_j/|w_j|)^2) off |W|^2.
+    Simple starts come first, with the neurons of a sign in one direction. The first family of starts that
+    leads below w is the last one tried.
     """
-    best, least = None, np.inf
+    frame = _frame(fit.x)
+    fit, w, tops = replace(fit, x=fit.x @ frame), w @ frame, [top @ frame for top in tops]
     norms = np.linalg.norm(w, axis=1)
-    z = fit.x @ (w / np.where(norms > 0, norms, 1)[:, None]).T
-    heights = np.sign(a) * ((fit.y * multipliers) @ _leaky(z, fit.slope))
-    for share in (0.0, 0.25, 0.5, 1.0):
+    heights = (fit.y * multipliers) @ _leaky(fit.x @ w.T, fit.slope) / np.where(norms > 0, norms, 1)
+    turned = (_turned(w, a, np.sign(a) * heights, tops, share) for share in (1.0, 0.5, 0.25, 0.0))
+    least = float((w**2).sum())
+    for starts in chain(turned, [_scattered(w, a)]):
+        ends = [_descended(fit, start, a, np.sqrt(least)) for start in starts]
+        best = min((end for end in ends if end is not None), key=lambda end: (end**2).sum(), default=w)
+        if (best**2).sum() < least * (1 - 1e-9):
+            return np.asarray(best @ frame.T)
+    return None
+
+
+def _turned(
+    w: np.ndarray, a: np.ndarray, heights: np.ndarray, tops: list[np.ndarray], share: float
+) -> Iterator[np.ndarray]:
+    """First layers with a share of the neurons of a sign, at least one, turned to the peak of that sign.
+
+    Those where F is lowest are the first to turn. One with a small a_j is already worth it: to first order in
+    a_j^2 it takes a_j^2 (M^2 - F(w_j/|w_j|)^2) off |W|^2.
+    """
+    for signs in ((1, -1), (1,), (-1,)):
         start = w.copy()
-        for s, top in zip((1, -1), tops, strict=True):
+        for s in signs:
             block = np.flatnonzero(s * a > 0)
             block = block[np.argsort(heights[block], kind="stable")]
-            start[block[: max(1, round(share * len(block)))]] = top
-        found = _descended(fit, start, a, float(np.linalg.norm(w)))
-        if found is not None and (found**2).sum() < least:
-            best, least = found, (found**2).sum()
-    return best
+            start[block[: max(1, round(share * len(block)))]] = tops[0 if s > 0 else 1]
+        yield start
+
+
+def _scattered(w: np.ndarray, a: np.ndarray) -> Iterator[np.ndarray]:
+    """First layers with one row for each sign, a long one of w; then random ones."""
+    order = np.argsort(-np.linalg.norm(w, axis=1), kind="stable")
+    for i, j in product(order[a[order] > 0][:4], order[a[order] < 0][:4]):
+        yield np.where(a[:, None] > 0, w[i], w[j])
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        yield rng.normal(size=w.shape)
 
 
 def _descended(fit: _Fit, w: np.ndarray, a: np.ndarray, size: float) -> np.ndarray | None:
@@ -376,7 +401,7 @@ def _descended(fit: _Fit, w: np.ndarray, a: np.ndarray, size: float) -> np.ndarr
     best = None
     for _ in range(_ROUNDS):
         v = _convex_step(fit, v, joint, size)
-        if v is None or (best is not None and (v**2).sum() > (1 - 1e-9) * (best**2).sum()):
+        if v is None or (best is not None and (v**2).sum() > (1 - 1e-6) * (best**2).sum()):
             break
         best = v
     if best is None:
@@ -394,7 +419,7 @@ def _convex_step(fit: _Fit, w: np.ndarray, a: np.ndarray, size: float) -> np.nda
     for _ in range(_CUTS):
         p = np.where(helps, held, fit.slopes(w)) * fit.y[:, None] * a
         rows = np.concatenate([rows, (p[short, :, None] * fit.x[short, None, :]).reshape(len(short), -1)])
-        v = _least_norm(rows, size)
+        v, rows = _least_norm(rows, size)
         if v is None:
             return None
         w = v.reshape(w.shape)
@@ -405,21 +430,25 @@ def _convex_step(fit: _Fit, w: np.ndarray, a: np.ndarray, size: float) -> np.nda
     return w / margins.min() if margins.min() > 0 else None
 
 
-def _least_norm(rows: np.ndarray, size: float) -> np.ndarray | None:
-    """The shortest v with rows v >= 1; None if it is ten times longer than `size`, or there is none.
+def _least_norm(rows: np.ndarray, size: float) -> tuple[np.ndarray | None, np.ndarray]:
+    """The shortest v with rows v >= 1, None if it is ten times longer than `size`; and the rows it rests on.
 
     Lawson and Hanson, "Solving Least Squares Problems", Section 23.4, in the unit of length `size`.
     """
-    r = np.linalg.qr(rows.T, mode="r")
-    system = np.concatenate([size * r, np.ones((1, len(rows)))])
-    c, residual = nnls(system, np.append(np.zeros(len(r)), 1.0), maxiter=30 * len(rows) + 100)
-    return size**2 * (c @ rows) / (1 - c.sum()) if residual > 0.1 else None
+    system = np.concatenate([size * rows.T, np.ones((1, len(rows)))])
+    try:
+        c, residual = nnls(system, np.append(np.zeros(rows.shape[1]), 1.0), maxiter=30 * len(rows) + 100)
+    except RuntimeError:  # out of iterations: this start leads nowhere
+        return None, rows
+    return (size**2 * (c @ rows) / (1 - c.sum()) if residual > 0.1 else None), rows[c > 0]
 
 
 def _with_one_more(fit: _Fit, w: np.ndarray, a: np.ndarray, sign: int, u: np.ndarray) -> tuple[float, int]:
     """The least |theta|^2 found with a neuron along u, relative to the given one, and the neurons it takes."""
     this = ((w**2).sum() + (a**2).sum()) / fit.margin(w, a)
-    w, a = _merged(fit, w, a)
+    frame = _frame(fit.x)
+    fit, u = replace(fit, x=fit.x @ frame), u @ frame
+    w, a = _merged(fit, w @ frame, a)
     least = np.inf
     for share in (1.0, 0.1, 0.01, 0.001):
         b = np.append(a, sign * np.sqrt(share * (a**2).mean()))
@@ -489,8 +518,10 @@ def _checked(
 
 def _check_samples(x: np.ndarray, slope: float, **each: np.ndarray) -> None:
     """Finite inputs (n, k), a slope between 0 and 1, and finite arrays with one number for each sample."""
-    if x.ndim != 2 or not np.isfinite(x).all():
-        raise ValueError(f"inputs must be a finite array (samples, features), but have shape {x.shape}.")
+    if x.ndim != 2 or not x.size or not np.isfinite(x).all():
+        raise ValueError(
+            f"inputs must be finite numbers, samples x features, not an array of shape {x.shape}."
+        )
     if not 0 <= slope <= 1:
         raise ValueError(f"the slope of a leaky ReLU lies in [0, 1], but is {slope}.")
     for name, values in each.items():

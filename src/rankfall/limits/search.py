@@ -19,14 +19,19 @@ from rankfall.limits.endpoint import end_of_region, subgradient
 from rankfall.limits.kkt import Point, margins, residuals
 from rankfall.limits.optimality import Optimality, optimality_of_both, optimality_of_fixed
 from rankfall.limits.result import CERTIFIED, NO_MARGIN, NOT_CERTIFIED, Limit
+from rankfall.limits.slow import SlowWalk
 from rankfall.loss import Loss, named
 from rankfall.network import Network, with_origin
 from rankfall.progress import progress
 from rankfall.trajectory import Trajectory, versions
 
-RETRY = 1.05  # the certificate is tried again when the clock has grown by this factor
+RETRY = 1.05  # the certificate is tried again when the clock has grown by this factor,
+PATIENCE = 20  # or after so many steps
 FLAT = 1e-10  # a flow this slow, relative to its pulls, has come to rest
-FAR = 1e9  # margins beyond which outputs are not accurate enough to follow the flow of both layers
+EARLY, LATE = (
+    20.0,
+    1e4,
+)  # margins from which a KKT point is tried, and up to which the flow itself is followed
 AGREED = 1e-4  # 1 - cos between a late state and the limit, with both layers trained
 
 
@@ -115,30 +120,55 @@ class _Search:
         return self._margin_limit(found.point, missing, more)
 
     def both_layers(self) -> Limit:
-        """The KKT point to which a late state leads."""
-        walk, y = self.walk, self.walk.pull.y
-        target, last, point, missing = 20.0, None, None, ("the data are not separated yet",)
+        """The KKT point to which a late state leads: of the flow itself, or of the slow flow after it."""
+        target, point = EARLY, None
+        missing: tuple[str, ...] = ("the data are not separated yet",)
         for _ in self._stretches():
             smallest = float(self._margins().min())
             if smallest <= 0 and self._at_rest():
                 return self._not_separated()
             if smallest < target:
                 continue
-            target = 2 * smallest
-            point = polish(walk.weights, walk.region, walk.pull(walk.outputs), y, smallest)
-            missing = (
-                ("no KKT point next to the present state",) if point is None else self._wanting(point, last)
-            )
-            last = point
-            if not missing or smallest > FAR:
+            target = 4 * smallest
+            point, missing = self._next_point(point, smallest)
+            if not missing or smallest > LATE:
                 break
+        if self._margins().min() <= 0:
+            return self._not_separated()
+        if missing and self._margins().min() > LATE:
+            self.walk, target = SlowWalk(self.walk), 0.0
+            for _ in self._stretches():
+                if self.walk.clock >= target:
+                    target = self.walk.clock + 5.0
+                    point, missing = self._next_point(point, 1.0)
+                    if not missing:
+                        break
         if point is None:
-            return self._not_separated() if self._margins().min() <= 0 else self._open(missing)
+            return self._open(missing)
+        return self._margin_limit(point, (*missing, *(self._spent() if missing else ())), self._way(point))
+
+    def _next_point(self, last: Point | None, smallest: float) -> tuple[Point | None, tuple[str, ...]]:
+        """The KKT point next to the present state, and what is wanting to make it the limit."""
+        walk = self.walk
+        point = polish(walk.weights, walk.region, walk.present_pulls(), walk.pull.y, smallest)
+        if point is None:
+            return None, ("there is no KKT point next to the present state",)
+        return point, self._wanting(point, last)
+
+    def _way(self, point: Point) -> dict[str, Any]:
+        walk = self.walk
+        slow = isinstance(walk, SlowWalk)
+        way = (
+            f"exact flow to margins of {LATE:g}, then the slow flow"
+            if slow
+            else "exact flow, region by region"
+        )
         more = {
+            "way": way,
             "distance": self._angle(point),
-            "stays": "followed: the region did not change while margins doubled",
+            "stays": "followed: every neuron that is not in the limit loses",
         }
-        return self._margin_limit(point, (*missing, *(self._spent() if missing else ())), more)
+        return more | ({"log_margin": float(np.log(LATE) + walk.clock)} if slow else {})
 
     def end_point(self) -> Limit:
         """The end of a flow of the square loss."""
@@ -163,7 +193,7 @@ class _Search:
 
     def _stretches(self) -> Iterator[Piece]:
         """Steps of the walk after which a certificate is worth trying: those without event, some apart."""
-        walk, again = self.walk, 0.0
+        walk, again, last = self.walk, 0.0, 0
         with progress("limit", self.show) as shown:
             try:
                 while walk.steps < self.budget:
@@ -172,8 +202,8 @@ class _Search:
                         walk.steps / self.budget,
                         f"{len(walk.events):,} events, {walk.region.held.sum()} kinks, log t = {walk.log_time:.4g}",
                     )
-                    if not piece.hits and walk.clock >= again:
-                        again = walk.clock * RETRY
+                    if not piece.hits and (walk.clock >= again or walk.steps >= last + PATIENCE):
+                        again, last = walk.clock * RETRY, walk.steps
                         yield piece
             except KeyboardInterrupt:
                 self.interrupted = True
@@ -208,12 +238,16 @@ class _Search:
         worst = residuals(point, walk.region.x, walk.pull.y, walk.region.slope, True).largest
         if not worst <= self.tol:
             return (f"the KKT point next to the present state has a residual of {worst:.1e}",)
-        v = np.linalg.norm(walk.region.pulls(walk.pull.y * point.multipliers) @ walk.region.x, axis=1)
-        growing = (point.a == 0) & (v > 1) & (walk.weights.a != 0)
+        v = walk.region.pulls(walk.pull.y * point.multipliers) @ walk.region.x
+        left = (point.a == 0) & (walk.weights.a != 0)
+        growing = left & (np.linalg.norm(v, axis=1) >= 1)
         if growing.any():
-            return (f"{int(growing.sum())} small neurons still grow faster than the others",)
-        if last is None or np.abs(last.w - point.w).max() > 1e-6 * np.abs(point.w).max():
-            return ("the KKT point changed when the margins doubled",)
+            return (f"{int(growing.sum())} small neurons still grow as fast as the others, or faster",)
+        turning = np.sign(walk.weights.a)[:, None] * walk.region.side * (v @ walk.region.x.T)
+        if (turning[left] < -1e-12 * walk.lengths).any():
+            return ("a small neuron has still to cross a kink",)
+        if last is None or abs(np.linalg.norm(last.w) / np.linalg.norm(point.w) - 1) > 1e-9:
+            return ("the KKT point next to the state still changes",)
         if self._angle(point) > AGREED:
             return (f"the direction has not come near yet: 1 - cos = {self._angle(point):.1e}",)
         return ()
