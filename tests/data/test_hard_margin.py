@@ -394,9 +394,11 @@ def test_what_is_not_a_gram_matrix_is_refused(gram, sentence):
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e200])
-def test_multipliers_beyond_double_precision_are_refused(scale):
+def test_multipliers_and_sizes_beyond_double_precision_are_refused(scale):
     with pytest.raises(ValueError, match="divide the inputs by their typical size"):
         rd.hard_margin(data_of(scale * separable_rows(6, 3, seed=0)))
+    with pytest.raises(ValueError, match="differ by more than a factor of 1e150"):
+        rd.hard_margin(data_of(np.diag([scale, 1.0])))
 
 
 @pytest.mark.parametrize("function", [rd.hard_margin, rd.combination_that_vanishes])

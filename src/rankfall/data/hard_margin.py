@@ -297,6 +297,11 @@ def _start(u: np.ndarray, exponents: np.ndarray, closest: float = 0.0) -> _Start
     # A w that separates has a margin; asking for that one keeps the problem well scaled.
     reached = np.log2(u @ w / np.linalg.norm(w)) + exponents
     exponent = int(np.floor(reached.min()))
+    if np.ptp(exponents) > 500:
+        raise ValueError(
+            "the norms of the inputs differ by more than a factor of 1e150, too much for double precision: "
+            "remove the shortest or the longest ones."
+        )
     b = np.ldexp(1.0, exponent - exponents)
     # The margin b asked of a row very much longer than others drowns in rounding:
     # to begin with, a larger one serves.
@@ -388,12 +393,12 @@ def _settled(problem: _Rows | _Gram, multipliers: np.ndarray) -> _Face | None:
                 return None
             multipliers[support], inside[support] = _until_zero(before, v)
             continue
-        surplus, rounding = problem.surplus(face)
-        lost = face.multipliers / face.inverse / rounding[support]
         if (face.multipliers < 0).any():
             multipliers[support], inside[support] = _until_zero(before, face.multipliers - before)
             continue
         multipliers[support] = face.multipliers
+        surplus, rounding = problem.surplus(face)
+        lost = face.multipliers / face.inverse / rounding[support]
         if lost.min() <= 1:
             # Only one: without two points both may lose more.
             idle = support[np.argmin(lost)]

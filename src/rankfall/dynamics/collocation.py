@@ -2,8 +2,8 @@ r"""Polynomials in time: collocation at Radau's points, and where a polynomial f
 
 On a step of length h the solution of $\dot u = v(u)$ is the polynomial of degree `STAGES` whose derivative is
 right at the nodes $c_k$ (Radau IIA, of order 2 STAGES - 1 at the end of the step, L-stable). With
-$A_{kl} = \int_0^{c_k} \ell_l$ that is $u(c_k h) = u(0) + h \sum_l A_{kl} v_l$. The polynomial is as good inside
-the step as its error estimate says, so an event is a root of it, and a step can be cut there.
+$A_{kl} = \int_0^{c_k} \ell_l$ that is $u(c_k h) = u(0) + h \sum_l A_{kl} v_l$. The polynomial is as good
+inside the step as its error estimate says, so an event is a root of it, and a step can be cut there.
 """
 
 import numpy as np

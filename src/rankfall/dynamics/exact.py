@@ -1,4 +1,4 @@
-"""Gradient flow of two-layer networks, region by region: exact at the kinks, and far beyond float64's times."""
+"""Gradient flow of two-layer networks, region by region: exact at the kinks, at any time however late."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal
@@ -17,7 +17,8 @@ from rankfall.dynamics.pull import Pull
 from rankfall.dynamics.recording import choose
 from rankfall.dynamics.regions import Weights
 from rankfall.dynamics.schedule import Record, linear, record_times
-from rankfall.dynamics.walk import Piece, Stalled, Walk
+from rankfall.dynamics.step import Piece
+from rankfall.dynamics.walk import Stalled, Walk
 from rankfall.loss import Loss, named
 from rankfall.measure import Measure
 from rankfall.naming import unknown
@@ -61,9 +62,9 @@ def exact_flow(
     - `measures`, `record`, `span`, `show`: as for `flow`.
     - `budget`: how many steps to take at the most. Each ends at an event, or is as long as `rtol` allows.
 
-    **Returns:** a `Trajectory` over `time` (or `s`). Beside the measures it has `kinks`, the number of pairs of
-    neuron and sample that are held at their kink, and `regions`, the number of activation regions visited so
-    far. `run.events` tells what happened at which time to which pair; `visited` turns it into the regions.
+    **Returns:** a `Trajectory` over `time` (or `s`). Beside the measures it has `kinks`, the number of pairs
+    of neuron and sample that are held at their kink, and `regions`, the number of activation regions visited
+    so far. `run.events` tells what happened at which time to which pair; `visited` turns it into the regions.
     Ctrl-C ends the run early and returns what was reached.
     """
     loss = named(loss)
@@ -98,7 +99,7 @@ def exact_flow(
         "span": bool(reduction.spans),
         "outcome": outcome,
         "steps": walk.steps,
-        "evaluations": walk.evaluations,
+        "evaluations": round(walk.evaluations),
         "events": len(walk.events),
         "regions": march.region_count,
         "kinks": int(walk.region.held.sum()),
@@ -110,7 +111,8 @@ def exact_flow(
 
 
 def visited(run: Trajectory) -> Iterator[np.ndarray]:
-    """The activation regions of an exact flow in their order: (neuron, sample), 1 above, -1 below, 0 at the kink.
+    """The activation regions of an exact flow in their order: (neuron, sample), 1 above, -1 below, 0 at the
+    kink.
 
     Events at one and the same time lead to one region.
     """

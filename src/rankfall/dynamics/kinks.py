@@ -1,8 +1,8 @@
 r"""What a neuron does at a kink: cross it, stick to it, or leave it.
 
 Neuron j pulls with $g = \sum_i u_i x_i$, $u_i = r_i P_i$, and its pre-activations move with the velocities
-$v_i = a \langle x_i, g\rangle$ (times a positive number). A slope is P = 1 above the kink and P = alpha below it. At
-the kink Filippov's solution takes P in [alpha, 1] such that
+$v_i = a \langle x_i, g\rangle$ (times a positive number). A slope is P = 1 above the kink and P = alpha below
+it. At the kink Filippov's solution takes P in [alpha, 1] such that
 
     P = 1 and v >= 0  (it goes up),   P = alpha and v <= 0  (it goes down),   or v = 0  (it sticks).
 
@@ -37,8 +37,8 @@ def decide(
 ) -> np.ndarray:
     """The slopes of a neuron at its kinks `at_kink` (sample numbers), when all pulls are `r`.
 
-    `slopes` (n) holds the slopes of the other samples, and for those at the kink the side they come to; `sign`
-    is that of the neuron's output weight. Slopes strictly inside of (slope, 1) are those that stick.
+    `slopes` (n) holds the slopes of the other samples, and for those at the kink the side they come to;
+    `sign` is that of the neuron's output weight. Slopes strictly inside of (slope, 1) are those that stick.
     """
     slopes = slopes.copy()
     attracts = sign * r[at_kink] < 0

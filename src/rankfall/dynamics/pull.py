@@ -38,7 +38,9 @@ class Pull:
 
     def rounding(self, f: np.ndarray) -> float:
         """How large a pull can be by rounding alone."""
-        return np.finfo(float).tiny if self.normalised else 1e-15 * self.weight * float(np.abs([f, self.y]).max())
+        if self.normalised:
+            return float(np.finfo(float).tiny)
+        return 1e-15 * self.weight * float(np.abs([f, self.y]).max())
 
     def jacobian(self, f: np.ndarray) -> np.ndarray:
         """The matrices dr/df (..., n, n)."""

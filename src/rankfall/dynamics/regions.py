@@ -20,7 +20,7 @@ from rankfall.dynamics.kinks import independent, response
 
 @dataclass(frozen=True)
 class Weights:
-    """What moves: first layer w (m, k), second layer a (m), output bias c (). In a path, with an axis more."""
+    """What moves: first layer w (m, k), second layer a (m), output bias c ()."""
 
     w: np.ndarray
     a: np.ndarray
@@ -42,6 +42,7 @@ class Region:
         self.held = np.zeros(side.shape, dtype=bool)
         self._samples = np.full((len(side), 2), len(x))
         self._response = np.zeros((len(side), 2, len(x)))
+        self._reach = np.ones(side.shape)
 
     def _make_room(self, kinks: int) -> None:
         """Room for so many kinks of one neuron."""
@@ -67,22 +68,34 @@ class Region:
         if len(kept):
             self._samples[neuron, : len(kept)] = kept
             self._response[neuron, : len(kept)] = response(kept, self.gram)
+            reach = np.abs(self._response[neuron, : len(kept)]) @ self.slopes[neuron]
+            self._reach[neuron, kept] = np.maximum(reach, np.finfo(float).tiny)
 
     def pulls(self, r: np.ndarray, neurons: np.ndarray | slice = slice(None)) -> np.ndarray:
         """The pulls u (..., m, n) of all pairs (or of some neurons), from those of the samples (..., n)."""
-        u = np.concatenate([r, np.zeros_like(r[..., :1])], axis=-1)[..., None, :] * np.ones(
-            (len(self.slopes[neurons]), 1)
-        )
-        u[..., :-1] *= self.slopes[neurons]
-        holding = np.flatnonzero(self.held[neurons].any(axis=1))
-        if len(holding):
-            samples, matrices = self._samples[neurons][holding], self._response[neurons][holding]
-            rest = u[..., holding, :-1]
-            u[..., holding[:, None], samples] = -(matrices @ rest[..., None])[..., 0]
-        return u[..., :-1]
+        several = np.atleast_2d(r)
+        u = several[:, None, :] * self.slopes[neurons]
+        samples = self._samples[neurons]
+        rows, places = np.nonzero(samples < len(self.x))
+        if len(rows):
+            held = self._response[neurons] @ u.transpose(1, 2, 0)  # (m, h, ...)
+            u[:, rows, samples[rows, places]] = -held[rows, places].T
+        return u if r.ndim == 2 else u[0]
+
+    def loosest(self, r: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """How much every held pair (as `np.nonzero(held)` lists them) may change its slope and stay inside.
+
+        `r` are the pulls of the samples and `u` those of all pairs; a change of r by the factor 1 + d changes
+        no slope by more than 2 d / (1 - d) times what is returned needs: slack |r_s| / sum_i |T_si| P_i, to
+        be compared with max |r|.
+        """
+        neurons, samples = np.nonzero(self.held)
+        slopes = u[neurons, samples] / r[samples]
+        slack = np.minimum(slopes - self.slope, 1 - slopes)
+        return np.asarray(slack * np.abs(r[samples]) / self._reach[neurons, samples])
 
     def amplification(self, sizes: np.ndarray) -> np.ndarray:
-        """How large the pulls of pairs held (m, n) can be, if those of the samples are as large as `sizes`."""
+        """How large the pulls of pairs held (m, n) can be, if those of the samples have these `sizes`."""
         n = len(self.x)
         bounds = np.zeros((len(self.side), n + 1))
         rows = np.arange(len(self.side))[:, None]
@@ -125,6 +138,12 @@ class AffineMotion:
         self.kernel, self.outputs = kernel, outputs
         self.gathered = np.zeros((len(NODES), len(outputs)))
         self.change = 0.0
+
+    @property
+    def sweep_cost(self) -> float:
+        """What a sweep costs, in gradients: n x n products instead of m x n x k."""
+        m, k = self.start.w.shape
+        return len(NODES) * len(self.outputs) / (2 * m * k)
 
     def guess(self, r: np.ndarray) -> np.ndarray:
         """The outputs at the nodes if the pulls were constant."""
@@ -181,6 +200,8 @@ class BilinearMotion:
         self.region, self.start, self.step, self.bias, self.decay = region, start, step, bias, decay
         self.outputs = outputs
         self.change = np.inf
+
+    sweep_cost = float(len(NODES))  # a gradient at every node
 
     @cached_property
     def kernel(self) -> np.ndarray:

@@ -4,24 +4,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import lu_factor, lu_solve
 
-from rankfall.dynamics.collocation import INTEGRAL, STAGES, at, first_exit
+from rankfall.dynamics.collocation import STAGES, at, first_exit
 from rankfall.dynamics.kinks import decide
 from rankfall.dynamics.pull import Pull
 from rankfall.dynamics.regions import AffineMotion, BilinearMotion, Region, Weights
-
-Motion = AffineMotion | BilinearMotion
+from rankfall.dynamics.step import Hit, Motion, Piece, collocate
 
 TOUCH = 1e-13  # relative to |x_i| |w_j|: a pre-activation this close to zero is at its kink
-SWEEPS = 25  # of the iteration for one step
-STIFF = 1.0  # steps longer than this, in units of the outputs' own time, take Newton's method
 STALLED = 100  # events of one neuron at one and the same time
 GROWTH = 4.0  # of the step size, at the most
-_GAUSS = np.polynomial.legendre.leggauss(6)
-
-
-Hit = tuple[int, int, str]  # neuron, sample, what
 
 
 @dataclass(frozen=True)
@@ -54,42 +46,6 @@ class Event:
     side: int
 
 
-@dataclass(frozen=True)
-class Piece:
-    """A step that was taken, as far as it was kept: from `clock` on, `length` long, theta in [0, cut]."""
-
-    clock: float
-    step: float
-    cut: float
-    hits: tuple[Hit, ...]  # the events at its end: neuron, sample, what
-    other: float  # the other clock at its start: log t where the walk's is s, the integral of L where it is t
-    motion: Motion
-    outputs: np.ndarray  # on GRID
-    log_loss: np.ndarray  # on GRID
-    normalised: bool
-
-    def weights(self, theta: float) -> Weights:
-        """The weights within the step."""
-        return self.motion.weights(theta)
-
-    def log_loss_at(self, theta: float) -> float:
-        """The logarithm of the loss within the step."""
-        return float(at(theta) @ self.log_loss)
-
-    def other_clock(self, theta: float) -> float:
-        """log t where the walk's clock is s; s where it is t."""
-        log_rate = -self.log_loss if self.normalised else self.log_loss
-        if theta <= 0 or not np.isfinite(log_rate).all():  # no time passes, or the loss is exactly zero
-            return self.other
-        parts = 1 + int(np.ptp(log_rate))
-        nodes, weights = _GAUSS
-        edges = np.linspace(0.0, theta, parts + 1)
-        places = (edges[:-1, None] + (nodes + 1) / 2 * (theta / parts)).ravel()
-        exponents = at(places) @ log_rate + np.log(np.tile(weights, parts))
-        log_gain = np.log(theta / parts / 2 * self.step) + np.logaddexp.reduce(exponents)
-        return float(np.logaddexp(self.other, log_gain) if self.normalised else self.other + np.exp(log_gain))
-
-
 class Walk:
     """A flow under way: where it is (`weights`, `region`, `clock`), and `advance` to take one step.
 
@@ -102,7 +58,8 @@ class Walk:
         self.pull, self.weights, self.rtol = pull, start, rtol
         self.train_second, self.train_bias = trains
         self.clock, self.log_time, self.gathered_loss = 0.0, -np.inf, 0.0
-        self.steps = self.evaluations = 0
+        self.steps = 0
+        self.evaluations = 0.0  # in gradients of all samples and neurons: two products of the size of W X
         self.events: list[Event] = []
         self.lengths = np.linalg.norm(x, axis=1)
         z = start.w @ x.T
@@ -122,10 +79,23 @@ class Walk:
     # Where it is
 
     @property
+    def weights(self) -> Weights:
+        """The weights now."""
+        return self._weights
+
+    @weights.setter
+    def weights(self, weights: Weights) -> None:
+        self._weights = weights
+        self._z: np.ndarray | None = None
+
+    @property
     def z(self) -> np.ndarray:
         """The pre-activations (m, n); those at the kink are zero."""
-        z = self.weights.w @ self.region.x.T
-        z[self.region.side == 0] = 0.0
+        z = self._z
+        if z is None:
+            z = self.weights.w @ self.region.x.T
+            z[self.region.side == 0] = 0.0
+            self._z = z
         return z
 
     @property
@@ -163,19 +133,25 @@ class Walk:
         """The next step, of at most `most` in the walk's clock, up to its first event. `take` goes there."""
         f, z = self.outputs, self.z
         r = self.present_pulls()
-        step = min(self._next, most, max(self._guess_step(r, z), GROWTH * self._calm))
+        u = self.region.pulls(r)
+        if np.isinf(self._next):
+            self._next = self._natural(r)
+        step = min(self._next, most, max(self._guess_step(u, z), GROWTH * self._calm))
         while True:
             motion = self._motion(f, step)
             with np.errstate(all="ignore"):  # a step that is too long may overflow, and is then shortened
                 solved = self._solve(motion, f, r)
             if solved is None:
                 step /= 4
+                if step < np.finfo(float).tiny:
+                    raise Stalled("no step is short enough")
                 continue
             outputs, pulls = solved
             rough = motion.unresolved(pulls, self.pull.rounding(f) / self.rtol) / self.rtol
             if rough <= 1 or step < 1e-14 * abs(self.clock):
                 break
             step *= max(0.1, 0.8 * rough ** (-1 / STAGES))
+        self.evaluations += 2.0  # velocities to guess the step, and later the weights and pre-activations
         whole = np.concatenate([f[None], outputs])
         theta, hits = self._first_event(motion, z, whole, np.concatenate([r[None], pulls]))
         piece = Piece(
@@ -194,17 +170,16 @@ class Walk:
         self._calm = 0.0 if hits else step  # after a step without event, the next may be longer
         return piece
 
-    def _guess_step(self, r: np.ndarray, z: np.ndarray) -> float:
+    def _guess_step(self, u: np.ndarray, z: np.ndarray) -> float:
         """A little beyond the first crossing, if velocities stayed as they are."""
         region = self.region
         if region.slope == 1:
-            return np.inf if np.isfinite(self._next) else self._natural(r)
-        v = self.weights.a[:, None] * ((region.pulls(r) @ region.x) @ region.x.T)
+            return np.inf
+        v = self.weights.a[:, None] * ((u @ region.x) @ region.x.T)
         with np.errstate(divide="ignore", invalid="ignore"):
             away = np.abs(z) > 10 * self._touch(np.linalg.norm(self.weights.w, axis=1))
             times = np.where((z * v < 0) & away, -z / v, np.inf)
-        first = float(times.min()) * 1.25
-        return first if np.isfinite(self._next) else min(first, self._natural(r))
+        return float(times.min()) * 1.25
 
     def _natural(self, r: np.ndarray) -> float:
         """A first step: outputs move by a tenth, or neurons by a tenth of their length."""
@@ -219,40 +194,11 @@ class Walk:
             return BilinearMotion(self.region, self.weights, f, step, self.train_bias)
         return AffineMotion(self.region, self.weights, self.kernel, f, step)
 
-    def _solve(
-        self, motion: Motion, f0: np.ndarray, r0: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray] | None:
-        """The outputs and pulls at the nodes that solve the collocation equations; None if they are too far."""
-        f = motion.guess(r0)
-        stiff = motion.step * float((np.abs(motion.kernel) @ np.abs(r0)).max()) > STIFF
-        factors = self._factors(motion, f) if stiff else None
-        last = np.inf
-        small = 1e-15 * (1 + np.abs(f0).max())
-        for sweep in range(SWEEPS):
-            self.evaluations += 1
-            change = motion.respond(self.pull(f)) - f
-            size = float(np.abs(change).max())
-            if not np.isfinite(size):
-                return None
-            if size <= 100 * small and (motion.change < 1e-13):
-                return f + change, self.pull(f + change)
-            if size > 0.5 * last and sweep > 1:
-                if size <= 1e4 * small and motion.change < 1e-11:  # no further by rounding
-                    return f + change, self.pull(f + change)
-                if factors is not None and size > 0.9 * last:
-                    return None
-                factors = self._factors(motion, f)
-            last = size
-            f = f + (change if factors is None else lu_solve(factors, change.ravel()).reshape(f.shape))
-        return None
-
-    def _factors(self, motion: Motion, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The matrix of Newton's method for the outputs: I - h A (x) K dr/df."""
-        n = f.shape[1]
-        response = motion.kernel @ self.pull.jacobian(f)  # (nodes, n, n)
-        matrix = -motion.step * np.einsum("kl,lij->kilj", INTEGRAL, response).reshape(STAGES * n, STAGES * n)
-        matrix[np.diag_indices(STAGES * n)] += 1.0
-        return lu_factor(matrix)
+    def _solve(self, motion: Motion, f: np.ndarray, r: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """The outputs and pulls at the nodes; None if the step is too long."""
+        solved, sweeps = collocate(motion, self.pull, f, r)
+        self.evaluations += sweeps * motion.sweep_cost
+        return solved
 
     def log_gradient(self, piece: Piece, theta: float) -> float:
         """The logarithm of the gradient norm of the loss within the next step."""
@@ -272,7 +218,8 @@ class Walk:
         self, motion: Motion, z: np.ndarray, f: np.ndarray, r: np.ndarray
     ) -> tuple[float, list[Hit]]:
         """The part of the step before the first event, and the events (neuron, sample, what) there."""
-        first, found = 1.0, []
+        first = 1.0
+        found: list[Hit] = []
         for watched in self._watched(motion, z, f, r):
             hit = first_exit(watched.paths, watched.slack)
             if hit is None or hit[0] > first:
@@ -287,12 +234,15 @@ class Walk:
         if self.region.slope == 1:
             return
         neurons, samples, paths = motion.preactivations(z)
+        if not self.train_second:
+            self.evaluations += STAGES / 2 * len(np.unique(neurons)) / len(z)
         side = self.region.side[neurons, samples].astype(float)
         touch = TOUCH * motion.sizes()[neurons] * self.lengths[samples]
         yield Watched(paths * side[:, None], touch, neurons, samples, "hit")
-        neurons, samples = np.nonzero(self.region.held)
+        neurons, samples = self._loose(r)
         if len(neurons):
-            u, rs = self.region.pulls(r)[:, neurons, samples], r[:, samples]
+            some, place = np.unique(neurons, return_inverse=True)
+            u, rs = self.region.pulls(r, some)[:, place, samples], r[:, samples]
             sign, slack = np.sign(rs[0]), TOUCH * np.abs(rs).max(axis=0)
             yield Watched(((u - self.region.slope * rs) * sign).T, slack, neurons, samples, "down")
             yield Watched(((rs - u) * sign).T, slack, neurons, samples, "up")
@@ -304,8 +254,19 @@ class Walk:
             none = np.full(len(moves), -1)
             yield Watched(second[moves] * sign[moves, None], slack, moves, none, "sign")
 
+    def _loose(self, r: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The pairs held whose slope may leave [alpha, 1] within a step with pulls r on `GRID`."""
+        neurons, samples = np.nonzero(self.region.held)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            change = np.abs(r / r[0] - 1).max()
+            if not change < 0.5:
+                return neurons, samples
+            slack = self.region.loosest(r[0], self.region.pulls(r[0]))
+        loose = ~(slack > 2 * change / (1 - change) * np.abs(r[0]).max())
+        return neurons[loose], samples[loose]
+
     def take(self, piece: Piece, theta: float | None = None) -> None:
-        """Go to the end of a step and decide what the neurons there do; or only to `theta`, before its end."""
+        """Go to the end of a step and decide what the neurons there do; or go to `theta` before its end."""
         theta = piece.cut if theta is None else theta
         other = piece.other_clock(theta)
         self.weights = piece.weights(theta)
@@ -369,13 +330,15 @@ class Walk:
             rows = region.x[touching]
             w = weights.w[neuron]
             weights.w[neuron] = w - np.linalg.lstsq(rows, rows @ w, rcond=1e-10)[0]
+            self.z[neuron] = region.x @ weights.w[neuron]
+            self.z[neuron, touching] = 0.0
         if old is not None:
             self._kernel = self._kernel - old + region.kernel_of(neuron, a)
             self._kernel_age += 1
-        for sample in np.flatnonzero(region.side[neuron] != before):
-            now = int(region.side[neuron, sample])
-            kind = "stick" if now == 0 else "release" if before[sample] == 0 else "cross"
-            self.events.append(Event(self.clock, self.log_time, neuron, int(sample), kind, now))
+        for changed in np.flatnonzero(region.side[neuron] != before).tolist():
+            now = int(region.side[neuron, changed])
+            kind = "stick" if now == 0 else "release" if before[changed] == 0 else "cross"
+            self.events.append(Event(self.clock, self.log_time, neuron, changed, kind, now))
 
     def _sign(self, neuron: int, r: np.ndarray) -> float:
         """The sign of the output weight, or if it is zero the sign that it takes next."""

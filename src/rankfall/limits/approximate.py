@@ -1,7 +1,9 @@
-r"""How near a late state of any homogeneous network is to a KKT point: its ($\varepsilon,\delta$)-KKT certificate.
+r"""How near a late state of any homogeneous network is to a KKT point: its ($\varepsilon,\delta$)-KKT
+certificate.
 
-Lyu and Li 2020, App. C: $\theta$ scaled to the margin 1 is an ($\varepsilon,\delta$)-KKT point if there are $\lambda \ge 0$ and $h_i$ in
-Clarke's subdifferential of $y_i f(x_i; \theta)$ with $|\theta - \sum_i \lambda_i h_i| \le \varepsilon$ and $\lambda_i (y_i f(x_i) - 1) \le \delta$.
+Lyu and Li 2020, App. C: $\theta$ scaled to the margin 1 is an ($\varepsilon,\delta$)-KKT point if there are
+$\lambda \ge 0$ and $h_i$ in Clarke's subdifferential of $y_i f(x_i; \theta)$ with $|\theta - \sum_i \lambda_i
+h_i| \le \varepsilon$ and $\lambda_i (y_i f(x_i) - 1) \le \delta$.
 """
 
 from typing import Any
@@ -67,7 +69,8 @@ def approximate(network: Network, data: Data, loss: Loss, budget: int, show: boo
         ("a late state, not the limit itself",)
         if separated
         else (
-            f"zero training error not reached: {int((margins <= 0).sum())} of {data.n} samples are on the wrong side",
+            f"zero training error not reached: {int((margins <= 0).sum())} of {data.n} samples "
+            "are on the wrong side",
         )
     )
     stopped = () if outcome.startswith("reached") else (outcome,)
@@ -94,10 +97,11 @@ def approximate(network: Network, data: Data, loss: Loss, budget: int, show: boo
 
 
 def kkt_distance(network: Network, data: Data) -> tuple[float, float, np.ndarray]:
-    r"""$\varepsilon$ (relative to the weights), $\delta$ and the multipliers of a network that separates the data.
+    r"""$\varepsilon$ (relative to the weights), $\delta$ and the multipliers of a network that separates the
+    data.
 
-    The multipliers are those for which $\varepsilon$ is least, by nonnegative least squares over the gradients and,
-    for pre-activations that may be at their kink, also those with the other slope.
+    The multipliers are those for which $\varepsilon$ is least, by nonnegative least squares over the
+    gradients and, for pre-activations that may be at their kink, also those with the other slope.
     """
     margins = np.asarray(data.y * network(data.x))
     if not margins.min() > 0:
@@ -107,7 +111,7 @@ def kkt_distance(network: Network, data: Data) -> tuple[float, float, np.ndarray
     theta = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(trained)])
     rows, owners = _subgradients(network, data)
     # |theta - rows^T c| in the coordinates of the span of the rows and theta.
-    triangle = np.linalg.qr(np.column_stack([rows.T, theta]), mode="r")
+    triangle = np.asarray(np.linalg.qr(np.column_stack([rows.T, theta]), mode="r"))
     c, rest = nnls(triangle[:, :-1], triangle[:, -1], maxiter=100 * len(rows))
     multipliers = np.bincount(owners, weights=c, minlength=data.n)
     q = margins / margins.min()

@@ -1,12 +1,14 @@
 r"""Where a flow with fixed second layer would go if it stayed in its region, and a proof that it does stay.
 
-In a region with its kinks held, f is linear in the features $h_i = y_i \nabla f(x_i)$, so the flow is that of a convex
-loss, and its direction converges to the hard-margin solution $W_\infty = \sum_i \lambda_i h_i$ there. More is true:
+In a region with its kinks held, f is linear in the features $h_i = y_i \nabla f(x_i)$, so the flow is that of
+a convex loss, and its direction converges to the hard-margin solution $W_\infty = \sum_i \lambda_i h_i$
+there. More is true:
 
-1. The line $W(T) = W_\infty T + W_0$ on which the margins are $q_i = T - \log \pi_i$, $\pi = \lambda/\sum\lambda$, is itself a
-   solution for the exponential loss (its pulls are $\pi$ for ever), up to what the samples that are not
-   support vectors still pull, which is integrable.
-2. The gradient of a convex function is monotone, so that two solutions never move apart: |W - W(T)| never grows.
+1. The line $W(T) = W_\infty T + W_0$ on which the margins are $q_i = T - \log \pi_i$, $\pi =
+   \lambda/\sum\lambda$, is itself a solution for the exponential loss (its pulls are $\pi$ for ever), up to
+   what the samples that are not support vectors still pull, which is integrable.
+2. The gradient of a convex function is monotone, so that two solutions never move apart: |W - W(T)| never
+   grows.
 
 So the flow stays within the distance D of an explicit half-line, D measured now. It stays in its region if no
 point that near to the half-line is outside. This is a finite check. For the logistic loss the line is a
@@ -70,8 +72,9 @@ def _share(
 ) -> np.ndarray | None:
     r"""The shares $\pi$ of the multipliers to which the flow leads; None if some tight sample has none.
 
-    They are unique if the features of the tight samples are independent. Else of all $\pi$ with $K\pi$ constant the
-    flow takes the one for which $-\log\pi - q$ is in the range of K: the minimum of a convex function.
+    They are unique if the features of the tight samples are independent. Else of all $\pi$ with $K\pi$
+    constant the flow takes the one for which $-\log\pi - q$ is in the range of K: the minimum of a convex
+    function.
     """
     share = multipliers / multipliers.sum()
     k = kernel[np.ix_(tight, tight)]

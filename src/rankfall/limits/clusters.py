@@ -1,8 +1,8 @@
 r"""The KKT point next to a late state of a flow with both layers trained, by Newton's method.
 
-At a KKT point $w_j = a_j v_j$ with $v_j = \sum_i \lambda_i y_i P_{ji} x_i$, and $|v_j| = 1$ for every neuron that is not
-zero. Neurons of one sign and one pattern have one v: a cluster c with $A_c = \sum_j a_j^2$. Then the unknowns
-$\lambda$ (on the support), A and the pulls u of the kinks solve as many equations:
+At a KKT point $w_j = a_j v_j$ with $v_j = \sum_i \lambda_i y_i P_{ji} x_i$, and $|v_j| = 1$ for every neuron
+that is not zero. Neurons of one sign and one pattern have one v: a cluster c with $A_c = \sum_j a_j^2$. Then
+the unknowns $\lambda$ (on the support), A and the pulls u of the kinks solve as many equations:
 
     y_i \sum_c A_c P_{ci} v_c.x_i = 1,     |v_c| = 1,     v_c.x_s = 0  for every kink (c, s).
 """
@@ -40,9 +40,11 @@ class Unknowns:
 
 
 def polish(weights: Weights, region: Region, r: np.ndarray, y: np.ndarray, smallest: float) -> Point | None:
-    """The KKT point next to a late state with pulls r and the smallest margin `smallest`; None if there is none.
+    """The KKT point next to a late state with pulls r and the smallest margin `smallest`; None if there is
+    none.
 
-    It is a zero of the equations; whether signs, slopes and multipliers are right is for the certificate to say.
+    It is a zero of the equations; whether signs, slopes and multipliers are right is for the certificate to
+    say.
     """
     guess = r / np.abs(r).sum() * ((weights.w**2).sum() + (weights.a**2).sum()) / (2 * smallest)
     v = region.pulls(guess) @ region.x

@@ -1,7 +1,8 @@
 r"""A limit beside linear classifiers: the hard-margin SVM, and the network's own linear predictor.
 
 If all neurons of one sign point in one direction and the slope is positive, then
-$\operatorname{sign} f(x) = \operatorname{sign}\langle z, x\rangle$ with $z = \sum_j a_j w_j$ (Frei et al. 2023, Theorem 3.2).
+$\operatorname{sign} f(x) = \operatorname{sign}\langle z, x\rangle$ with $z = \sum_j a_j w_j$ (Frei et al.
+2023, Theorem 3.2).
 """
 
 from dataclasses import dataclass
@@ -19,8 +20,9 @@ class Comparison:
     """A limit beside the hard-margin SVM; margins are those of unit vectors.
 
     - `boundary`: "linear", "not linear", or "linear on all probes" where that was tried but not proven.
-    - `angle`: between z and the SVM, in degrees; `margin` and `svm_margin`: the smallest $y_i \\langle z, x_i\\rangle/|z|$
-        and the largest possible; nan where the data are not linearly separable, or z is zero.
+    - `angle`: between z and the SVM, in degrees; `margin` and `svm_margin`: the smallest $y_i \\langle z,
+        x_i\\rangle/|z|$ and the largest possible; nan where the data are not linearly separable, or z is
+        zero.
     """
 
     boundary: str
@@ -68,7 +70,7 @@ def _boundary(w: np.ndarray, a: np.ndarray, slope: float, z: np.ndarray) -> tupl
 
 
 def _spread(rows: np.ndarray) -> float:
-    """How far rows are from one ray: the largest sine of an angle to the longest of them, 1 beyond 90 degrees."""
+    """How far rows are from one ray: the largest sine of an angle to the longest, 1 beyond 90 degrees."""
     lengths = np.linalg.norm(rows, axis=1)
     if not len(rows) or not lengths.max() > 0:
         return 0.0

@@ -1,8 +1,8 @@
 r"""Where a flow of the square loss ends: a point at which Clarke's subdifferential of the loss contains zero.
 
-With the second layer fixed the flow in a region is linear, $\dot f = K (y - f)$ up to the factor of a mean, and its
-end there is explicit. The loss is convex in the weights there, so that the flow never moves away from that end: its
-distance bounds everything that can still happen.
+With the second layer fixed the flow in a region is linear, $\dot f = K (y - f)$ up to the factor of a mean,
+and its end there is explicit. The loss is convex in the weights there, so that the flow never moves away from
+that end: its distance bounds everything that can still happen.
 """
 
 from dataclasses import dataclass

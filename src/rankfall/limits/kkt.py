@@ -1,8 +1,9 @@
 r"""The KKT conditions of the margin problem, checked from scratch at a point.
 
-$\min \frac12|\theta|^2$ with $y_i f(x_i; \theta) \ge 1$: there are $\lambda_i \ge 0$ with $\theta = \sum_i \lambda_i h_i$
-and $\lambda_i (y_i f(x_i) - 1) = 0$, where $h_i$ is in Clarke's subdifferential of $y_i f(x_i; \cdot)$: every
-slope is that of its side of the kink, and at the kink any number in [alpha, 1] (Lyu and Li 2020).
+$\min \frac12|\theta|^2$ with $y_i f(x_i; \theta) \ge 1$: there are $\lambda_i \ge 0$ with $\theta = \sum_i
+\lambda_i h_i$ and $\lambda_i (y_i f(x_i) - 1) = 0$, where $h_i$ is in Clarke's subdifferential of $y_i f(x_i;
+\cdot)$: every slope is that of its side of the kink, and at the kink any number in [alpha, 1] (Lyu and Li
+2020).
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Point:
-    """A network of two layers with multipliers and slopes; inputs have the coordinate 1 if there is a bias."""
+    """A network of two layers with multipliers and slopes; a bias is the weight of a coordinate 1."""
 
     w: np.ndarray  # (m, k)
     a: np.ndarray  # (m)
@@ -20,7 +21,7 @@ class Point:
     slopes: np.ndarray  # (m, n): those of Clarke's subdifferential, also at the kinks
 
     def scaled(self, factor: float, both: bool) -> "Point":
-        """The point times a factor; the slopes stay, and the multipliers with them where f is 2-homogeneous."""
+        """The point times a factor; its slopes stay, and where f is 2-homogeneous the multipliers too."""
         a = self.a * factor if both else self.a
         multipliers = self.multipliers if both else self.multipliers * factor
         return Point(self.w * factor, a, multipliers, self.slopes)
@@ -34,7 +35,8 @@ class Residuals:
     - `feasibility`: $1 - \\min_i y_i f(x_i)$, if positive
     - `complementarity`: $\\max_i \\lambda_i |y_i f(x_i) - 1| / \\sum_i \\lambda_i$
     - `slopes`: how far slopes are outside of [alpha, 1]
-    - `signs`: the largest $|w_j \\cdot x_i| / (|x_i| \\max_j |w_j|)$ of a pair whose slope is not that of its side
+    - `signs`: the largest $|w_j \\cdot x_i| / (|x_i| \\max_j |w_j|)$ of a pair whose slope is not that of its
+        side
     - `multipliers`: how negative multipliers are, relative to the largest
     """
 

@@ -61,7 +61,7 @@ class Optimality:
     gain: float = float("nan")
 
 
-def peak(x: np.ndarray, c: np.ndarray, slope: float, starts: ArrayLike = (), budget: float = 1e9) -> Peak:
+def peak(x: np.ndarray, c: np.ndarray, slope: float, starts: ArrayLike = (), budget: float = 3e9) -> Peak:
     r"""The largest value on the unit ball of $F(u) = \sum_i c_i \phi(u \cdot x_i)$.
 
     Since $\phi(z)$ is the largest $p z$ with $p \in [\gamma, 1]$, F is a maximum over the slopes p of the
@@ -397,13 +397,12 @@ def _descended(fit: _Fit, w: np.ndarray, a: np.ndarray, size: float) -> np.ndarr
     keys = np.column_stack([np.sign(a), fit.slopes(w).T])[live]
     _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     joint = np.sign(a[live[first]]) * np.sqrt(np.bincount(group, a[live] ** 2))
-    v: np.ndarray | None = w[live[first]]
-    best = None
+    v, best = w[live[first]], None
     for _ in range(_ROUNDS):
-        v = _convex_step(fit, v, joint, size)
-        if v is None or (best is not None and (v**2).sum() > (1 - 1e-6) * (best**2).sum()):
+        step = _convex_step(fit, v, joint, size)
+        if step is None or (best is not None and (step**2).sum() > (1 - 1e-6) * (best**2).sum()):
             break
-        best = v
+        v = best = step
     if best is None:
         return None
     whole = np.zeros_like(w)
@@ -452,12 +451,12 @@ def _with_one_more(fit: _Fit, w: np.ndarray, a: np.ndarray, sign: int, u: np.nda
     least = np.inf
     for share in (1.0, 0.1, 0.01, 0.001):
         b = np.append(a, sign * np.sqrt(share * (a**2).mean()))
-        v: np.ndarray | None = np.concatenate([w, u[None]])
+        v = np.concatenate([w, u[None]])
         for _ in range(_ROUNDS):
-            v = _convex_step(fit, v, b, float(np.linalg.norm(w)))
-            if v is None:
+            step = _convex_step(fit, v, b, float(np.linalg.norm(w)))
+            if step is None:
                 break
-            v, b = _balanced(np.abs(b)[:, None] * v, b)
+            v, b = _balanced(np.abs(b)[:, None] * step, b)
             least = min(least, ((v**2).sum() + (b**2).sum()) / fit.margin(v, b))
     return float(least / this), len(a) + 1
 

@@ -28,17 +28,18 @@ class Limit:
     r"""Where a gradient flow ends.
 
     For the exponential and the logistic loss the weights grow for ever, and the limit is their direction,
-    scaled to the margin 1: a KKT point of $\min \frac12|\theta|^2$ with $y_i f(x_i) \ge 1$. For the square loss
-    it is the end point itself.
+    scaled to the margin 1: a KKT point of $\min \frac12|\theta|^2$ with $y_i f(x_i) \ge 1$. For the square
+    loss it is the end point itself.
 
     - `verdict`: "certified": every residual is below the tolerance, and the flow stays in the region of this
-        limit. "approximate": an ($\varepsilon,\delta$)-KKT point of a late state. "not certified": `missing` says why.
-        "not separated": the loss does not go to zero.
+        limit. "approximate": an ($\varepsilon,\delta$)-KKT point of a late state. "not certified": `missing`
+        says why. "not separated": the loss does not go to zero.
     - `missing`: what is missing to a certificate; empty if nothing is.
     - `network`: the limit, as a network.
     - `multipliers`: $\lambda_i$; `margins`: $y_i f(x_i)$ (the outputs, for the square loss).
     - `residuals`: the residual of each condition, by name; see `rankfall.limits.kkt.Residuals`.
-    - `region`: (neuron, sample) 1 above, -1 below, 0 at the kink; `kinks`: (neuron, sample, slope) of those at it.
+    - `region`: (neuron, sample) 1 above, -1 below, 0 at the kink; `kinks`: (neuron, sample, slope) of those
+        at it.
     - `optimality`: is it a global optimum of the margin problem?
     - `comparison`: with the linear hard-margin SVM.
     - `settings`: how it was found, and what that cost.
@@ -241,8 +242,8 @@ def _comparison_lines(comparison: Comparison) -> list[str]:
         return [*lines, "  linear SVM       the data are not linearly separable"]
     return [
         *lines,
-        f"  linear SVM       margin {comparison.svm_margin:.8g}; z = sum_j a_j w_j has {comparison.margin:.8g}, "
-        f"at an angle of {comparison.angle:.6g} degrees",
+        f"  linear SVM       margin {comparison.svm_margin:.8g}; z = sum_j a_j w_j has "
+        f"{comparison.margin:.8g}, at an angle of {comparison.angle:.6g} degrees",
     ]
 
 

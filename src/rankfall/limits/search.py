@@ -10,7 +10,8 @@ import numpy as np
 from rankfall.data import Data, combination_that_vanishes
 from rankfall.dynamics.exact import LOSSES, walk_of
 from rankfall.dynamics.problem import Reduction
-from rankfall.dynamics.walk import Piece, Stalled
+from rankfall.dynamics.step import Piece
+from rankfall.dynamics.walk import Stalled
 from rankfall.limits.approximate import approximate
 from rankfall.limits.asymptote import Asymptote, asymptote
 from rankfall.limits.clusters import polish
@@ -47,10 +48,10 @@ def limit(
 ) -> Limit:
     r"""Where the gradient flow from `network` ends, with a certificate.
 
-    A two-layer network is followed exactly, from region to region (`exact_flow`), and after every stretch the end of
-    the flow in its present region is computed. It is the limit if its KKT conditions hold and the flow provably
-    stays in the region; else the flow goes on. Deeper networks are followed by `flow`, and their last state
-    is judged as it is: that is approximate.
+    A two-layer network is followed exactly, from region to region (`exact_flow`), and after every stretch the
+    end of the flow in its present region is computed. It is the limit if its KKT conditions hold and the flow
+    provably stays in the region; else the flow goes on. Deeper networks are followed by `flow`, and their
+    last state is judged as it is: that is approximate.
 
     **Arguments:**
 
@@ -198,10 +199,9 @@ class _Search:
             try:
                 while walk.steps < self.budget:
                     piece = walk.advance()
-                    shown.update(
-                        walk.steps / self.budget,
-                        f"{len(walk.events):,} events, {walk.region.held.sum()} kinks, log t = {walk.log_time:.4g}",
-                    )
+                    kinks = int(walk.region.held.sum())
+                    note = f"{len(walk.events):,} events, {kinks} kinks, log t = {walk.log_time:.4g}"
+                    shown.update(walk.steps / self.budget, note)
                     if not piece.hits and (walk.clock >= again or walk.steps >= last + PATIENCE):
                         again, last = walk.clock * RETRY, walk.steps
                         yield piece
@@ -352,10 +352,9 @@ class _Search:
         network, spans = self.network, self.reduction.spans
         bias = network.biases[0] is not None
         w, b = (w[:, :-1], w[:, -1]) if bias else (w, None)
+        first = w
         if spans:
             first = spans[0].lift(network.weights[0], w) if still else w @ spans[0].inside.T
-        else:
-            first = w
         made = eqx.tree_at(lambda n: (n.weights[0], n.weights[1]), network, (first, a[None, :]))
         if bias:
             made = eqx.tree_at(lambda n: n.biases[0], made, b)
@@ -381,10 +380,10 @@ class _Search:
         inside = self.reduction.spans[0].inside
         k = inside.shape[1]
 
-        def lift(v: np.ndarray | None) -> np.ndarray | None:
-            return None if v is None else np.concatenate([inside @ v[:k], v[k:]])
+        def lift(v: np.ndarray) -> np.ndarray:
+            return np.concatenate([inside @ v[:k], v[k:]])
 
-        return replace(found, z=lift(found.z), svm=lift(found.svm))
+        return replace(found, z=lift(found.z), svm=None if found.svm is None else lift(found.svm))
 
     def _settings(self, more: dict[str, Any]) -> dict[str, Any]:
         walk = self.walk
@@ -394,7 +393,7 @@ class _Search:
             "data": self.data.name,
             "tolerance": self.tol,
             "steps": walk.steps,
-            "evaluations": walk.evaluations,
+            "evaluations": round(walk.evaluations),
             "events": len(walk.events),
             "log_time": walk.log_time,
             **more,

@@ -1,17 +1,19 @@
 r"""The slow flow: what remains of the flow of both layers when margins are huge.
 
-At large margins q the pulls of the support vectors adjust at once, so that all their margins grow at one rate, and
-only directions and shares of neurons still change. With features $h_i = y_i \nabla f(x_i)$ and their Gram matrix
-$K(\theta)$, the tangent kernel, the flow tends to
+At large margins q the pulls of the support vectors adjust at once, so that all their margins grow at one
+rate, and only directions and shares of neurons still change. With features $h_i = y_i \nabla f(x_i)$ and
+their Gram matrix $K(\theta)$, the tangent kernel, the flow tends to
 
-    d\theta/d\tau = \sum_i \lambda_i h_i(\theta) - \theta/2,    K \lambda = q on the support,  \lambda \ge 0,    \tau = \log q,
+    d\theta/d\tau = \sum_i \lambda_i h_i(\theta) - \theta/2,    K \lambda = q on the support,  \lambda \ge 0,
+      \tau = \log q,
 
 where the last term keeps $\theta$ at the margin 1.
 
-A neuron then grows like $q^{|v_j|/2}$ and one with $|v_j| < 1$ loses its share like a power of q: that takes margins of
-$10^{100}$ and more, which no clock of the flow itself reaches in float64, and $\tau$ does. Its rest points are the KKT
-points. Kinks are those of the flow; a support vector leaves when its multiplier reaches zero, and a sample joins when
-its margin is no longer larger than the others'. The error of the slow flow is of order 1/q.
+A neuron then grows like $q^{|v_j|/2}$ and one with $|v_j| < 1$ loses its share like a power of q: that takes
+margins of $10^{100}$ and more, which no clock of the flow itself reaches in float64, and $\tau$ does. Its
+rest points are the KKT points. Kinks are those of the flow; a support vector leaves when its multiplier
+reaches zero, and a sample joins when its margin is no longer larger than the others'. The error of the slow
+flow is of order 1/q.
 """
 
 from collections.abc import Iterator
@@ -21,13 +23,14 @@ import numpy as np
 from rankfall.data import hard_margin_of_gram
 from rankfall.dynamics.collocation import NODES
 from rankfall.dynamics.regions import BilinearMotion, Weights
-from rankfall.dynamics.walk import SWEEPS, TOUCH, Motion, Piece, Walk, Watched
+from rankfall.dynamics.step import SWEEPS, Motion, Piece
+from rankfall.dynamics.walk import TOUCH, Walk, Watched
 
 _SUPPORT = 1e-9  # pulls below this share of the largest are no support vectors'
 
 
 class SlowWalk(Walk):
-    """The slow flow from a late state of a walk; its clock is tau, the logarithm of the margins since then."""
+    """The slow flow from a late state of a walk; its clock is tau: by how much log q has grown since."""
 
     def __init__(self, walk: Walk):
         self.__dict__.update(walk.__dict__)
