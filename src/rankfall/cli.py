@@ -1,13 +1,17 @@
-"""The command line: `rankfall run`, `rankfall reproduce`. Everything heavy is imported where it is used."""
+"""The command line: `rankfall run`, `limit` and `reproduce`. Everything heavy is imported where it is used."""
 
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rankfall.data import Data
+    from rankfall.limits import Limit
     from rankfall.network import Network
     from rankfall.papers import Experiment, Reproduction
     from rankfall.trajectory import Trajectory
@@ -60,20 +64,29 @@ def _root(
     pass
 
 
+DataName = Annotated[
+    str, typer.Argument(help="A file (.npz, .npy, .csv) or a constructed set: symmetric_sine, xor, ...")
+]
+Label = Annotated[str | None, typer.Option(help="The label column of a .csv file.")]
+DataOption = Annotated[
+    list[str] | None,
+    typer.Option("--data-option", "-d", help="key=value for a constructed set, e.g. pairs=100."),
+]
+Width = Annotated[str, typer.Option(help="Hidden widths, e.g. 100 or 100,100.")]
+Slope = Annotated[float, typer.Option(help="The leaky slope: 0 is ReLU, 1 is linear.")]
+Init = Annotated[str, typer.Option(help=f"The initialisation: {', '.join(INITS)}.")]
+Scale = Annotated[float, typer.Option(help="The size of the initial weights.")]
+
+
 @app.command()
 def run(
-    data: Annotated[
-        str, typer.Argument(help="A file (.npz, .npy, .csv) or a constructed set: symmetric_sine, xor, ...")
-    ],
-    label: Annotated[str | None, typer.Option(help="The label column of a .csv file.")] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--data-option", "-d", help="key=value for a constructed set, e.g. pairs=100."),
-    ] = None,
-    width: Annotated[str, typer.Option(help="Hidden widths, e.g. 100 or 100,100.")] = "100",
-    slope: Annotated[float, typer.Option(help="The leaky slope: 0 is ReLU, 1 is linear.")] = 0.0,
-    init: Annotated[str, typer.Option(help=f"The initialisation: {', '.join(INITS)}.")] = "gaussian",
-    scale: Annotated[float, typer.Option(help="The size of the initial weights.")] = 1e-3,
+    data: DataName,
+    label: Label = None,
+    option: DataOption = None,
+    width: Width = "100",
+    slope: Slope = 0.0,
+    init: Init = "gaussian",
+    scale: Scale = 1e-3,
     bias: Annotated[bool, typer.Option(help="Give the layers biases.")] = False,
     seed: Annotated[int, typer.Option(help="The seed of the weights, and of the batches.")] = 0,
     loss: Annotated[
@@ -83,9 +96,17 @@ def run(
     loss_below: Annotated[
         float | None, typer.Option(help="Gradient flow until the loss is below this.")
     ] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Follow the flow of two layers from region to region, exactly.")
+    ] = False,
     clock: Annotated[str, typer.Option(help="The clock of the flow: time or loss.")] = "time",
-    rtol: Annotated[float, typer.Option(help="The tolerance of the flow.")] = 1e-8,
-    budget: Annotated[int, typer.Option(help="The most steps that the flow may try.")] = 100_000,
+    rtol: Annotated[
+        float | None, typer.Option(help="The tolerance of the flow; 1e-8 if not said, or 1e-10 with --exact.")
+    ] = None,
+    budget: Annotated[
+        int | None,
+        typer.Option(help="The most steps of the flow; 100,000 if not said, or 1,000,000 with --exact."),
+    ] = None,
     steps: Annotated[int | None, typer.Option(help="Gradient descent: how many steps.")] = None,
     step: Annotated[float, typer.Option(help="Gradient descent: the step size.")] = 0.01,
     batch: Annotated[int | None, typer.Option(help="Gradient descent: the batch size of SGD.")] = None,
@@ -105,8 +126,9 @@ def run(
         )
     if steps is None and batch is not None:
         raise ValueError("--batch is for gradient descent: it goes with --steps.")
-    if steps is not None and clock != "time":
-        raise ValueError("--clock is for gradient flow: it goes with --until or --loss-below.")
+    for flag, asked in (("--clock", clock != "time"), ("--exact", exact)):
+        if steps is not None and asked:
+            raise ValueError(f"{flag} is for gradient flow: it goes with --until or --loss-below.")
     points = _data(data, label, option or [])
     network = _network(points, width, slope, init, scale, bias, seed, loss)
     record = (dynamics.logarithmic if log else dynamics.linear)(records)
@@ -116,16 +138,16 @@ def run(
         )
     else:
         end = dynamics.Until(time=until if until is not None else float("inf"), loss=loss_below)
-        trajectory = dynamics.flow(
+        given: dict[str, Any] = {"rtol": rtol, "budget": budget}
+        trajectory = (dynamics.exact_flow if exact else dynamics.flow)(
             network,
             points,
             loss,
             end,
             clock=clock,  # type: ignore[arg-type]
-            rtol=rtol,
             measures=measure,
             record=record if until is not None else None,
-            budget=budget,
+            **{key: value for key, value in given.items() if value is not None},
         )
     name = f"{points.name}_slope{slope:g}_seed{seed}"
     saved = trajectory.to_netcdf(out / f"{name}.nc")
@@ -169,8 +191,17 @@ def _key_value(option: str) -> tuple[str, Any]:
 
 
 def _network(
-    data: "Data", width: str, slope: float, init: str, scale: float, bias: bool, seed: int, loss: str
+    data: "Data",
+    width: str,
+    slope: float,
+    init: str,
+    scale: float,
+    bias: bool,
+    seed: int,
+    loss: str,
+    homogeneous: bool = False,
 ) -> "Network":
+    """The network to start from; a homogeneous one has a bias in its first layer at the most."""
     from rankfall.loss import named
     from rankfall.naming import unknown
     from rankfall.network import Network
@@ -184,6 +215,8 @@ def _network(
     classes = named(loss).targets == "classes"
     outputs = max(int(data.y.max()) + 1, 2) if classes else data.y.reshape(data.n, -1).shape[1]
     sizes: dict[str, Any] = {INITS[init]: scale} | ({"bias": True} if bias else {})
+    if homogeneous and init in ("gaussian", "glorot_uniform", "constant_second_layer"):
+        sizes["bias"] = [bias, *(False for _ in hidden)]
     if bias and init in ("balanced", "rank_one"):
         raise ValueError(f"the initialisation {init} is for networks without biases.")
     made: Network = getattr(Network, init)((data.dim, *hidden, outputs), slope=slope, seed=seed, **sizes)
@@ -217,6 +250,187 @@ def _numbers(values: Any) -> str:
     import numpy as np
 
     return ", ".join(f"{value:.6g}" for value in np.ravel(values))
+
+
+@app.command()
+def limit(
+    data: DataName,
+    label: Label = None,
+    option: DataOption = None,
+    width: Width = "100",
+    slope: Slope = 0.0,
+    init: Init = "fixed_second_layer",
+    scale: Scale = 1e-4,
+    bias: Annotated[bool, typer.Option(help="Give the first layer a bias.")] = False,
+    seed: Annotated[int, typer.Option(help="The seed of the weights.")] = 0,
+    loss: Annotated[str, typer.Option(help="exponential, logistic or square.")] = "exponential",
+    tolerance: Annotated[float, typer.Option(help="The largest residual of a certificate.")] = 1e-10,
+    budget: Annotated[int, typer.Option(help="The most steps of the search.")] = 100_000,
+    optimality: Annotated[
+        bool, typer.Option("--optimality/--no-optimality", help="Find out if the limit is globally optimal.")
+    ] = True,
+    out: Annotated[Path, typer.Option(help="The folder for the limit and its picture.")] = Path("limits"),
+) -> None:
+    """Where does the gradient flow end? The limit with its certificate; saved, and drawn."""
+    from rich.console import Console
+
+    from rankfall import limits, plot
+    from rankfall.loss import named
+
+    if named(loss).targets == "classes":
+        raise ValueError(f"a limit is for one output: --loss exponential, logistic or square, not {loss}.")
+    points = _data(data, label, option or [])
+    network = _network(points, width, slope, init, scale, bias, seed, loss, homogeneous=True)
+    began = time.monotonic()
+    found = limits.limit(network, points, loss, tol=tolerance, budget=budget, optimality=optimality)
+    seconds = time.monotonic() - began
+    name = f"{points.name}_slope{slope:g}_seed{seed}"
+    saved = found.to_netcdf(out / f"{name}.nc")
+    drawn = plot.save(plot.limit_figure(found, points), out / f"{name}.png")
+    console = Console()
+    _say(console, f"{points.n} samples of {points.dim} features; the flow starts from {network!r}")
+    _tell_verdict(console, found)
+    _tell_residuals(console, found)
+    _tell_facts(console, found)
+    _tell_search(console, found, seconds)
+    _say(console, f"saved: {saved}\nfigure: {drawn}")
+    if found.verdict == "not separated":
+        raise typer.Exit(2)
+
+
+VERDICTS = {  # the colour of each verdict, and what it means
+    "certified": (
+        "green",
+        "The flow ends here: every condition holds up to the tolerance, and nothing leads the flow away.",
+    ),
+    "approximate": (
+        "yellow",
+        "This is a late state of the flow, not its end; the residuals say how near it is to a KKT point.",
+    ),
+    "not certified": (
+        "yellow",
+        "This is the best candidate, but it is not shown that the flow ends here. A larger --budget may do it.",
+    ),
+    "not separated": (
+        "red",
+        "The flow did not come to classify all samples, so there is no margin and no limit direction: "
+        "the state where it stopped is kept.",
+    ),
+}
+CONDITIONS = {  # what each residual is the residual of
+    "stationarity": "the weights are the sum of the samples' gradients, times their multipliers",
+    "feasibility": "every margin is at least 1",
+    "complementarity": "only samples of margin 1 have a multiplier",
+    "slopes": "every slope lies between the leaky slope and 1",
+    "signs": "off the kinks every slope is that of its side",
+    "multipliers": "no multiplier is negative",
+    "gradient": "the loss is stationary",
+    "misfit": "the outputs are the targets",
+    "epsilon": "the weights are the sum of the samples' gradients, times their multipliers",
+    "delta": "only samples of margin 1 have a multiplier",
+}
+
+
+def _tell_verdict(console: Any, limit: "Limit") -> None:
+    """The verdict in its colour, what is missing, and what it means."""
+    from rich.text import Text
+
+    colour, meaning = VERDICTS[limit.verdict]
+    reason = f": {'; '.join(limit.missing)}." if limit.missing else "."
+    console.print(Text.assemble((limit.verdict, f"bold {colour}"), reason), soft_wrap=True)
+    _say(console, meaning)
+
+
+def _tell_residuals(console: Any, limit: "Limit") -> None:
+    """Each residual beside the tolerance, and the condition that it belongs to."""
+    from rich.table import Table
+    from rich.text import Text
+
+    tolerance = limit.settings.get("tolerance")
+    table = Table("residual", "value", "tolerance", "of the condition that")
+    for name, value in limit.residuals.items():
+        judged = tolerance is not None and name != "misfit"  # a least-squares fit is an end too
+        colour = "" if not judged else "green" if value <= tolerance else "red"
+        bound = f"{tolerance:.0e}" if judged else ""
+        table.add_row(name, Text(f"{value:.1e}", style=colour), bound, CONDITIONS.get(name, ""))
+    if limit.residuals:
+        console.print(table)
+
+
+def _tell_facts(console: Any, limit: "Limit") -> None:
+    """What the limit is like."""
+    _print_table(
+        console, "of the limit", dict([*_weights(limit), *_margin_facts(limit), *_judgements(limit)])
+    )
+
+
+def _weights(limit: "Limit") -> "Iterator[tuple[str, str]]":
+    """The ranks of the first layer, whole and by the sign of the output weights."""
+    ranks = (
+        ("stable rank", limit.stable_rank, limit.block_stable_ranks),
+        ("rank", limit.rank, limit.block_ranks),
+    )
+    for name, whole, blocks in ranks:
+        each = ", ".join(f"{sign} block {value:.6g}" for sign, value in blocks.items())
+        yield name, f"{whole:.6g}" + (f"   ({each})" if limit.network.depth == 2 else "")
+
+
+def _margin_facts(limit: "Limit") -> "Iterator[tuple[str, str]]":
+    """Support vectors and margins, or the outputs."""
+    if limit.multipliers.any():
+        listed = ", ".join(map(str, limit.support[:20])) + (", ..." if len(limit.support) > 20 else "")
+        yield "support vectors", f"{len(limit.support)} of {len(limit.multipliers)} samples: {listed}"
+    square = str(limit.settings.get("loss", "")).startswith("square")
+    yield "outputs" if square else "margins", f"{limit.margins.min():.6g} to {limit.margins.max():.6g}"
+    if limit.multipliers.any() and limit.network.homogeneity:
+        yield "normalised margin", f"{limit.normalised_margin:.6g}"
+    if limit.region is not None:
+        yield "kinks", f"{len(limit.kinks)} of {limit.region.size:,} pairs of neuron and sample"
+
+
+def _judgements(limit: "Limit") -> "Iterator[tuple[str, str]]":
+    """Is it globally optimal, is its boundary linear, and how does it compare with the linear SVM?"""
+    if limit.optimality is not None:
+        yield "global optimum", f"{limit.optimality.verdict}. {limit.optimality.reason}"
+    if limit.comparison is None:
+        return
+    compared = limit.comparison
+    yield "decision boundary", f"{compared.boundary}: {compared.reason}."
+    if compared.svm is None:
+        yield "linear SVM", "The data are not linearly separable."
+    else:
+        yield (
+            "linear SVM",
+            f"It has the margin {compared.svm_margin:.6g}. The network's linear part has {compared.margin:.6g}, "
+            f"at an angle of {compared.angle:.3g} degrees.",
+        )
+
+
+def _tell_search(console: Any, limit: "Limit", seconds: float) -> None:
+    """How the limit was found, and what that cost."""
+    names = {
+        "way": "found by",
+        "log_time": "log t reached",
+        "s": "loss clock reached",
+        "stays": "the flow stays",
+    }
+    told = {
+        names.get(key, key.replace("_", " ")): f"{value:,}" if isinstance(value, int) else value
+        for key, value in limit.settings.items()
+        if isinstance(value, (str, int, float)) and key != "tolerance"
+    }
+    rows = {key: value if isinstance(value, str) else f"{value:.4g}" for key, value in told.items()}
+    _print_table(console, "of the search", rows | {"time": f"{seconds:.1f} s"})
+
+
+def _print_table(console: Any, title: str, rows: dict[str, str]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title, "", show_lines=False)
+    for name, value in rows.items():
+        table.add_row(name, Text(value))
+    console.print(table)
 
 
 @app.command()

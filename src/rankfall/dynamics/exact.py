@@ -11,6 +11,7 @@ import xarray as xr
 from scipy.optimize import brentq
 
 from rankfall.data import Data
+from rankfall.dynamics.affine import AffineWalk
 from rankfall.dynamics.flow import ARRIVED, INTERRUPTED, MET, SPENT, Until
 from rankfall.dynamics.problem import Problem, Reduction
 from rankfall.dynamics.pull import Pull
@@ -150,7 +151,8 @@ def walk_of(problem: Problem, rtol: float) -> Walk:
         x, w = np.column_stack([x, np.ones(len(x))]), np.column_stack([w, start.biases[0]])
     c = np.zeros(()) if start.biases[1] is None else np.array(start.biases[1][0])
     linear = start.linear_tail == start.depth
-    return Walk(
+    kind = Walk if start.trained[1] else AffineWalk
+    return kind(
         x,
         Pull(problem.loss, np.asarray(problem.y)),
         1.0 if linear else float(start.slope),

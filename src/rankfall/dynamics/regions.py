@@ -10,11 +10,9 @@ and pre-activations are affine in $R = \int r$. Theory: docs/theory/exact-flow.m
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from rankfall.dynamics.collocation import GRID, INTEGRAL, NODES, TAIL, at
 from rankfall.dynamics.kinks import independent, response
 
 
@@ -73,24 +71,28 @@ class Region:
 
     def pulls(self, r: np.ndarray, neurons: np.ndarray | slice = slice(None)) -> np.ndarray:
         """The pulls u (..., m, n) of all pairs (or of some neurons), from those of the samples (..., n)."""
-        several = np.atleast_2d(r)
-        u = several[:, None, :] * self.slopes[neurons]
+        return self.pulls_each(r[..., None, :], neurons)
+
+    def pulls_each(self, r: np.ndarray, neurons: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """The same where every neuron has its own pulls of the samples (..., m, n)."""
+        u = r * self.slopes[neurons]
         samples = self._samples[neurons]
         rows, places = np.nonzero(samples < len(self.x))
         if len(rows):
-            held = self._response[neurons] @ u.transpose(1, 2, 0)  # (m, h, ...)
-            u[:, rows, samples[rows, places]] = -held[rows, places].T
-        return u if r.ndim == 2 else u[0]
+            several = u if u.ndim == 3 else u[None]
+            held = self._response[neurons] @ several.transpose(1, 2, 0)  # (m, h, ...)
+            several[:, rows, samples[rows, places]] = -held[rows, places].T
+        return np.asarray(u)
 
-    def loosest(self, r: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """How much every held pair (as `np.nonzero(held)` lists them) may change its slope and stay inside.
+    def loosest(self, r: np.ndarray, neurons: np.ndarray, samples: np.ndarray) -> np.ndarray:
+        """How much these pairs, which are held, may change their slopes and stay inside.
 
-        `r` are the pulls of the samples and `u` those of all pairs; a change of r by the factor 1 + d changes
-        no slope by more than 2 d / (1 - d) times what is returned needs: slack |r_s| / sum_i |T_si| P_i, to
-        be compared with max |r|.
+        If all pulls r change by no more than the factor 1 + d, the pair stays as long as 2 d / (1 - d) max
+        |r| is less than what is returned.
         """
-        neurons, samples = np.nonzero(self.held)
-        slopes = u[neurons, samples] / r[samples]
+        some, place = np.unique(neurons, return_inverse=True)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slopes = self.pulls(r, some)[place, samples] / r[samples]
         slack = np.minimum(slopes - self.slope, 1 - slopes)
         return np.asarray(slack * np.abs(r[samples]) / self._reach[neurons, samples])
 
@@ -128,155 +130,3 @@ class Region:
         if len(held):
             kernel -= (self.gram[held] * p).T @ (self._response[neuron, : len(held)] * p)
         return np.asarray(a**2 * kernel)
-
-
-class AffineMotion:
-    """A step in a region with the second layer fixed: everything follows from $R = \\int r$ at the nodes."""
-
-    def __init__(self, region: Region, start: Weights, kernel: np.ndarray, outputs: np.ndarray, step: float):
-        self.region, self.start, self.step = region, start, step
-        self.kernel, self.outputs = kernel, outputs
-        self.gathered = np.zeros((len(NODES), len(outputs)))
-        self.change = 0.0
-
-    @property
-    def sweep_cost(self) -> float:
-        """What a sweep costs, in gradients: n x n products instead of m x n x k."""
-        m, k = self.start.w.shape
-        return len(NODES) * len(self.outputs) / (2 * m * k)
-
-    def guess(self, r: np.ndarray) -> np.ndarray:
-        """The outputs at the nodes if the pulls were constant."""
-        return self.outputs + (self.step * NODES)[:, None] * (self.kernel @ r)
-
-    def respond(self, r: np.ndarray) -> np.ndarray:
-        """The outputs at the nodes, for pulls r (nodes, n)."""
-        self.gathered = self.step * (INTEGRAL @ r)
-        return self.outputs + self.gathered @ self.kernel
-
-    def unresolved(self, r: np.ndarray, least: float) -> float:
-        """What the polynomial cannot resolve, relative to the pulls, or to the `least` that they can be."""
-        return float(np.abs(TAIL @ r).max() / max(np.abs(r).max(), least))
-
-    def weights(self, theta: float) -> Weights:
-        """The weights within the step."""
-        gathered = at(theta)[1:] @ self.gathered
-        moved = self.start.a[:, None] * (self.region.pulls(gathered) @ self.region.x)
-        return Weights(self.start.w + moved, self.start.a, self.start.c)
-
-    def preactivations(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Those pairs (neurons, samples) whose pre-activation may reach zero, and their paths on `GRID`."""
-        region, a = self.region, self.start.a
-        reach = 1.5 * np.abs(region.gram) @ np.abs(self.gathered).max(axis=0)
-        near = (np.abs(z) <= np.abs(a)[:, None] * reach) & (region.side != 0)
-        neurons = np.flatnonzero(near.any(axis=1))
-        u = region.pulls(self.gathered, neurons)
-        moved = a[neurons][:, None] * (u @ region.gram)  # (nodes, some, n)
-        rows, samples = np.nonzero(near[neurons])
-        paths = np.empty((len(rows), len(GRID)))
-        paths[:, 0] = z[neurons[rows], samples]
-        paths[:, 1:] = paths[:, :1] + moved[:, rows, samples].T
-        return neurons[rows], samples, paths
-
-    def sizes(self) -> np.ndarray:
-        """How long the rows of the first layer may become within the step."""
-        reach = np.abs(self.gathered).max(axis=0) @ np.sqrt(np.diag(self.region.gram))
-        return np.linalg.norm(self.start.w, axis=1) + np.abs(self.start.a) * reach
-
-    def second_layer(self) -> np.ndarray | None:
-        """The paths of the output weights that may change their sign; None if they do not move."""
-        return None
-
-
-class BilinearMotion:
-    """A step in a region with both layers trained: all weights at the nodes, improved sweep by sweep.
-
-    With `decay` all weights are also pulled to zero at this rate.
-    """
-
-    def __init__(
-        self, region: Region, start: Weights, outputs: np.ndarray, step: float, bias: bool, decay: float = 0.0
-    ):
-        self.region, self.start, self.step, self.bias, self.decay = region, start, step, bias, decay
-        self.outputs = outputs
-        self.change = np.inf
-
-    sweep_cost = float(len(NODES))  # a gradient at every node
-
-    @cached_property
-    def kernel(self) -> np.ndarray:
-        """The tangent kernel at the start of the step."""
-        return self.region.tangent_kernel(self.start.w, self.start.a) + float(self.bias)
-
-    def guess(self, r: np.ndarray) -> np.ndarray:
-        """The outputs at the nodes if the velocities were constant."""
-        start = self.start
-        dw, da, dc = self._velocity(start.w, start.a, r)
-        steps = self.step * NODES
-        self.w = start.w + steps[:, None, None] * dw
-        self.a = start.a + steps[:, None] * da
-        self.c = start.c + steps * dc
-        return self._outputs()
-
-    def respond(self, r: np.ndarray) -> np.ndarray:
-        """The outputs at the nodes, for pulls r (nodes, n); the weights there are improved on the way."""
-        self.velocity = self._velocity(self.w, self.a, r)
-        before = self.w, self.a
-        self.w, self.a, self.c = (
-            start + self.step * np.tensordot(INTEGRAL, v, axes=1)
-            for start, v in zip((self.start.w, self.start.a, self.start.c), self.velocity, strict=True)
-        )
-        moved = ((self.w - before[0]) ** 2).sum(axis=2) + (self.a - before[1]) ** 2
-        self.change = float(np.sqrt((moved / self._squares).max()))
-        return self._outputs()
-
-    @cached_property
-    def _squares(self) -> np.ndarray:
-        squares = (self.start.w**2).sum(axis=1) + self.start.a**2
-        return np.where(squares > 0, squares, 1.0)
-
-    def _velocity(self, w: np.ndarray, a: np.ndarray, r: np.ndarray) -> tuple[np.ndarray, ...]:
-        region = self.region
-        g = region.pulls(r) @ region.x
-        # a' = sum_i r_i P_i z_i; held pairs have z = 0, so the full g serves as well
-        dw, da = a[..., None] * g, (w * g).sum(axis=-1)
-        if self.decay:
-            dw, da = dw - self.decay * w, da - self.decay * a
-        return dw, da, r.sum(axis=-1) * float(self.bias)
-
-    def _outputs(self) -> np.ndarray:
-        self.z = self.w @ self.region.x.T
-        return np.einsum("tm,tmn->tn", self.a, self.z * self.region.slopes) + self.c[:, None]
-
-    def unresolved(self, r: np.ndarray, least: float) -> float:
-        """What the polynomials cannot resolve, relative to the pulls or to the weights of the neuron."""
-        pulls = float(np.abs(TAIL @ r).max() / max(np.abs(r).max(), least))
-        dw, da, _ = self.velocity
-        rough = (np.tensordot(TAIL, dw, axes=1) ** 2).sum(axis=2) + (TAIL @ da) ** 2
-        return max(pulls, self.step * float(np.sqrt((rough / self._squares).max())))
-
-    def weights(self, theta: float) -> Weights:
-        """The weights within the step."""
-        first, later = at(theta)[0], at(theta)[1:]
-        return Weights(
-            first * self.start.w + np.tensordot(later, self.w, axes=1),
-            first * self.start.a + later @ self.a,
-            first * self.start.c + later @ self.c,
-        )
-
-    def preactivations(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Those pairs (neurons, samples) whose pre-activation may reach zero, and their paths on `GRID`."""
-        reach = 4.0 * np.abs(self.z - z).max(axis=0)  # a polynomial of this degree goes no further
-        neurons, samples = np.nonzero((np.abs(z) <= reach) & (self.region.side != 0))
-        paths = np.concatenate([z[None, neurons, samples], self.z[:, neurons, samples]]).T
-        return neurons, samples, paths
-
-    def sizes(self) -> np.ndarray:
-        """How long the rows of the first layer become within the step."""
-        return np.linalg.norm(self.start.w, axis=1) + np.linalg.norm(self.w - self.start.w, axis=2).max(
-            axis=0
-        )
-
-    def second_layer(self) -> np.ndarray | None:
-        """The paths of the output weights (m, GRID)."""
-        return np.concatenate([self.start.a[None], self.a]).T

@@ -1,20 +1,56 @@
 """One step of the exact flow: the collocation equations, and the stretch of the flow that solves them."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy.linalg import lu_factor, lu_solve
 
 from rankfall.dynamics.collocation import INTEGRAL, STAGES, at
 from rankfall.dynamics.pull import Pull
-from rankfall.dynamics.regions import AffineMotion, BilinearMotion, Weights
+from rankfall.dynamics.regions import Weights
 
-Motion = AffineMotion | BilinearMotion
 Hit = tuple[int, int, str]  # neuron, sample, what
 
 SWEEPS = 25  # of the iteration for one step
 STIFF = 1.0  # steps longer than this, in units of the outputs' own time, take Newton's method
 _GAUSS = np.polynomial.legendre.leggauss(6)
+
+
+class Motion(Protocol):
+    """How outputs and weights move within a step: `AffineMotion` or `BilinearMotion`."""
+
+    step: float
+    change: float  # of the weights in the last sweep, relative to their size
+
+    @property
+    def kernel(self) -> np.ndarray:
+        """The response of the outputs to the pulls."""
+
+    @property
+    def sweep_cost(self) -> float:
+        """What a sweep costs, in gradients."""
+
+    def guess(self, r: np.ndarray) -> np.ndarray:
+        """The outputs at the nodes if velocities were constant."""
+
+    def respond(self, r: np.ndarray) -> np.ndarray:
+        """The outputs at the nodes for pulls r at the nodes."""
+
+    def unresolved(self, r: np.ndarray, least: float) -> float:
+        """What the polynomials fail to resolve."""
+
+    def weights(self, theta: float) -> Weights:
+        """The weights within the step."""
+
+    def preactivations(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The pairs (neurons, samples) that may reach their kinks, and their paths."""
+
+    def sizes(self) -> np.ndarray:
+        """How long the rows of the first layer may become."""
+
+    def second_layer(self) -> np.ndarray | None:
+        """The paths of the output weights, if they move."""
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rankfall.dynamics.bilinear import BilinearMotion
 from rankfall.dynamics.collocation import STAGES, at, first_exit
 from rankfall.dynamics.kinks import decide
 from rankfall.dynamics.pull import Pull
-from rankfall.dynamics.regions import AffineMotion, BilinearMotion, Region, Weights
+from rankfall.dynamics.regions import Region, Weights
 from rankfall.dynamics.step import Hit, Motion, Piece, collocate
 
 TOUCH = 1e-13  # relative to |x_i| |w_j|: a pre-activation this close to zero is at its kink
@@ -46,6 +47,13 @@ class Event:
     side: int
 
 
+def first_zero(z: np.ndarray, v: np.ndarray, least: np.ndarray) -> float:
+    """A little beyond where the first of z + v t is zero, of those that are not at zero now."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        times = np.where((z * v < 0) & (np.abs(z) > least), -z / v, np.inf)
+    return float(times.min(initial=np.inf)) * 1.25
+
+
 class Walk:
     """A flow under way: where it is (`weights`, `region`, `clock`), and `advance` to take one step.
 
@@ -65,8 +73,6 @@ class Walk:
         z = start.w @ x.T
         side = np.where(np.abs(z) <= self._touch(np.linalg.norm(start.w, axis=1)), 0, np.sign(z))
         self.region = Region(x, slope, side)
-        self._kernel: np.ndarray | None = None
-        self._kernel_age = 0
         self._next, self._calm = np.inf, 0.0
         self._stall = (-1, -1.0, 0)
         if slope < 1:
@@ -108,14 +114,6 @@ class Walk:
         z = weights.w @ self.region.x.T
         return weights.a @ np.where(z > 0, z, self.region.slope * z) + weights.c
 
-    @property
-    def kernel(self) -> np.ndarray:
-        """K with the second layer fixed: kept up to date neuron by neuron, and now and then made anew."""
-        if self._kernel is None or self._kernel_age > 200:
-            self._kernel = self.region.kernel(self.weights.a)
-            self._kernel_age = 0
-        return self._kernel
-
     def present_pulls(self) -> np.ndarray:
         """The pulls r of the samples."""
         return self.pull(self.outputs)
@@ -131,12 +129,11 @@ class Walk:
 
     def step(self, most: float = np.inf) -> Piece:
         """The next step, of at most `most` in the walk's clock, up to its first event. `take` goes there."""
-        f, z = self.outputs, self.z
-        r = self.present_pulls()
-        u = self.region.pulls(r)
+        f, r = self.outputs, self.present_pulls()
         if np.isinf(self._next):
             self._next = self._natural(r)
-        step = min(self._next, most, max(self._guess_step(u, z), GROWTH * self._calm))
+        longest = min(self._next, most)
+        step = min(longest, max(self._guess_step(r, longest), GROWTH * self._calm))
         while True:
             motion = self._motion(f, step)
             with np.errstate(all="ignore"):  # a step that is too long may overflow, and is then shortened
@@ -151,9 +148,8 @@ class Walk:
             if rough <= 1 or step < 1e-14 * abs(self.clock):
                 break
             step *= max(0.1, 0.8 * rough ** (-1 / STAGES))
-        self.evaluations += 2.0  # velocities to guess the step, and later the weights and pre-activations
         whole = np.concatenate([f[None], outputs])
-        theta, hits = self._first_event(motion, z, whole, np.concatenate([r[None], pulls]))
+        theta, hits = self._first_event(motion, whole, np.concatenate([r[None], pulls]))
         piece = Piece(
             clock=self.clock,
             step=step,
@@ -170,16 +166,14 @@ class Walk:
         self._calm = 0.0 if hits else step  # after a step without event, the next may be longer
         return piece
 
-    def _guess_step(self, u: np.ndarray, z: np.ndarray) -> float:
+    def _guess_step(self, r: np.ndarray, longest: float) -> float:
         """A little beyond the first crossing, if velocities stayed as they are."""
-        region = self.region
+        region, weights = self.region, self.weights
         if region.slope == 1:
-            return np.inf
-        v = self.weights.a[:, None] * ((u @ region.x) @ region.x.T)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            away = np.abs(z) > 10 * self._touch(np.linalg.norm(self.weights.w, axis=1))
-            times = np.where((z * v < 0) & away, -z / v, np.inf)
-        return float(times.min()) * 1.25
+            return longest
+        self.evaluations += 1.0
+        v = weights.a[:, None] * ((region.pulls(r) @ region.x) @ region.x.T)
+        return first_zero(self.z, v, 10 * self._touch(np.linalg.norm(weights.w, axis=1)))
 
     def _natural(self, r: np.ndarray) -> float:
         """A first step: outputs move by a tenth, or neurons by a tenth of their length."""
@@ -190,9 +184,7 @@ class Walk:
         return 0.1 / rate if rate > 0 else 1.0
 
     def _motion(self, f: np.ndarray, step: float) -> Motion:
-        if self.train_second:
-            return BilinearMotion(self.region, self.weights, f, step, self.train_bias)
-        return AffineMotion(self.region, self.weights, self.kernel, f, step)
+        return BilinearMotion(self.region, self.weights, f, step, self.train_bias)
 
     def _solve(self, motion: Motion, f: np.ndarray, r: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """The outputs and pulls at the nodes; None if the step is too long."""
@@ -214,13 +206,11 @@ class Walk:
 
     # Events
 
-    def _first_event(
-        self, motion: Motion, z: np.ndarray, f: np.ndarray, r: np.ndarray
-    ) -> tuple[float, list[Hit]]:
+    def _first_event(self, motion: Motion, f: np.ndarray, r: np.ndarray) -> tuple[float, list[Hit]]:
         """The part of the step before the first event, and the events (neuron, sample, what) there."""
         first = 1.0
         found: list[Hit] = []
-        for watched in self._watched(motion, z, f, r):
+        for watched in self._watched(motion, f, r):
             hit = first_exit(watched.paths, watched.slack)
             if hit is None or hit[0] > first:
                 continue
@@ -229,16 +219,11 @@ class Walk:
             first = min(first, hit[0])
         return first, found
 
-    def _watched(self, motion: Motion, z: np.ndarray, f: np.ndarray, r: np.ndarray) -> Iterator[Watched]:
+    def _watched(self, motion: Motion, f: np.ndarray, r: np.ndarray) -> Iterator[Watched]:
         """What must not become negative within a step, given outputs f and pulls r on `GRID`."""
         if self.region.slope == 1:
             return
-        neurons, samples, paths = motion.preactivations(z)
-        if not self.train_second:
-            self.evaluations += STAGES / 2 * len(np.unique(neurons)) / len(z)
-        side = self.region.side[neurons, samples].astype(float)
-        touch = TOUCH * motion.sizes()[neurons] * self.lengths[samples]
-        yield Watched(paths * side[:, None], touch, neurons, samples, "hit")
+        yield self._approaching(motion)
         neurons, samples = self._loose(r)
         if len(neurons):
             some, place = np.unique(neurons, return_inverse=True)
@@ -254,14 +239,21 @@ class Walk:
             none = np.full(len(moves), -1)
             yield Watched(second[moves] * sign[moves, None], slack, moves, none, "sign")
 
+    def _approaching(self, motion: Motion) -> Watched:
+        """The pre-activations that may reach their kinks within a step."""
+        neurons, samples, paths = motion.preactivations(self.z)
+        side = self.region.side[neurons, samples].astype(float)
+        touch = TOUCH * motion.sizes()[neurons] * self.lengths[samples]
+        return Watched(paths * side[:, None], touch, neurons, samples, "hit")
+
     def _loose(self, r: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The pairs held whose slope may leave [alpha, 1] within a step with pulls r on `GRID`."""
         neurons, samples = np.nonzero(self.region.held)
         with np.errstate(divide="ignore", invalid="ignore"):
             change = np.abs(r / r[0] - 1).max()
-            if not change < 0.5:
-                return neurons, samples
-            slack = self.region.loosest(r[0], self.region.pulls(r[0]))
+        if not change < 0.5:
+            return neurons, samples
+        slack = self.region.loosest(r[0], neurons, samples)
         loose = ~(slack > 2 * change / (1 - change) * np.abs(r[0]).max())
         return neurons[loose], samples[loose]
 
@@ -269,7 +261,7 @@ class Walk:
         """Go to the end of a step and decide what the neurons there do; or go to `theta` before its end."""
         theta = piece.cut if theta is None else theta
         other = piece.other_clock(theta)
-        self.weights = piece.weights(theta)
+        self._land(piece, theta)
         self.clock = piece.clock + theta * piece.step
         if self.pull.normalised:
             self.log_time = other
@@ -280,6 +272,10 @@ class Walk:
         if theta == piece.cut:
             for neuron in dict.fromkeys(j for j, _, _ in piece.hits if j >= 0):
                 self._event(neuron, [(s, kind) for j, s, kind in piece.hits if j == neuron])
+
+    def _land(self, piece: Piece, theta: float) -> None:
+        self.weights = piece.weights(theta)
+        self.evaluations += 1.0
 
     def advance(self, most: float = np.inf) -> Piece:
         """Make a step and take it."""
@@ -310,10 +306,8 @@ class Walk:
 
         `coming` tells the side to which a sample comes: it crosses there, or it was released there.
         """
-        region, weights = self.region, self.weights
-        a = float(weights.a[neuron])
+        region = self.region
         before = region.side[neuron].copy()
-        old = None if self._kernel is None else region.kernel_of(neuron, a)
         r = self.present_pulls()
         slopes = region.slopes[neuron].copy()
         slopes[before == 0] = region.slope
@@ -326,23 +320,28 @@ class Walk:
             slopes = decide(at_kink, slopes, region.x, r, sign, region.slope)
         region.place(neuron, at_kink, slopes)
         touching = np.union1d(at_kink, list(coming)).astype(int)
-        if len(touching):  # to the kinks exactly
-            rows = region.x[touching]
-            w = weights.w[neuron]
-            weights.w[neuron] = w - np.linalg.lstsq(rows, rows @ w, rcond=1e-10)[0]
-            self.z[neuron] = region.x @ weights.w[neuron]
-            self.z[neuron, touching] = 0.0
-        if old is not None:
-            self._kernel = self._kernel - old + region.kernel_of(neuron, a)
-            self._kernel_age += 1
+        if len(touching):
+            self._to_kinks(neuron, touching)
         for changed in np.flatnonzero(region.side[neuron] != before).tolist():
             now = int(region.side[neuron, changed])
             kind = "stick" if now == 0 else "release" if before[changed] == 0 else "cross"
             self.events.append(Event(self.clock, self.log_time, neuron, changed, kind, now))
 
+    @property
+    def second(self) -> np.ndarray:
+        """The second layer (m)."""
+        return self.weights.a
+
+    def _to_kinks(self, neuron: int, samples: np.ndarray) -> None:
+        """Take a neuron to the kinks of these samples exactly; it was there up to rounding."""
+        rows, w = self.region.x[samples], self.weights.w[neuron]
+        self.weights.w[neuron] = w - np.linalg.lstsq(rows, rows @ w, rcond=1e-10)[0]
+        self.z[neuron] = self.region.x @ self.weights.w[neuron]
+        self.z[neuron, samples] = 0.0
+
     def _sign(self, neuron: int, r: np.ndarray) -> float:
         """The sign of the output weight, or if it is zero the sign that it takes next."""
-        a = self.weights.a[neuron]
+        a = self.second[neuron]
         if a == 0 and self.train_second:
             a = (r * self.region.slopes[neuron]) @ self.z[neuron]
         return float(np.sign(a))

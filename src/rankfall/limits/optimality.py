@@ -1,9 +1,9 @@
 r"""Is the limit the best network of all? Duality proves it, or a better network refutes it.
 
-The limit of a two-layer network $f(x) = \sum_j a_j \phi(w_j \cdot x)$, $\phi(z) = \max(\gamma z, z)$, solves
-the KKT conditions of: minimise $\frac12|\theta|^2$ such that $y_i f(x_i) \ge 1$. The problem is not convex, so
-that is less than a minimum. Both questions, whether it is one and by how much it may be missed, are answered
-by the peaks $M_\pm = \max_{|u| \le 1} \pm F(u)$ of one function of the multipliers $\lambda$:
+The limit of a two-layer network $f(x) = \sum_j a_j \phi(w_j \cdot x)$, $\phi(z) = \max(\gamma z, z)$, meets
+the KKT conditions of the problem to minimise $\frac12|\theta|^2$ with $y_i f(x_i) \ge 1$. The problem is not
+convex, so it need not be a minimum. Whether it is, and by how much it can be beaten, is told by the peaks
+$M_\pm = \max_{|u| \le 1} \pm F(u)$ of one function of the multipliers $\lambda$:
 
 $$F(u) = \sum_i c_i \phi(u \cdot x_i), \qquad c_i = \lambda_i y_i.$$
 
@@ -96,9 +96,9 @@ class _Search:
     `up` spans Z_+, longest vectors first, and `down` spans Z_-. A node fixes the slopes of the first `level`
     vectors of `up`, at 1 (sign +) or gamma (sign -); those of the others are free, and its centre has them
     half-way. With g_i = (1 - gamma)/2 up_i, r = centre - z for any z of Z_-, and b_i = r.g_i, a corner of the
-    node is at a distance from Z_- of at most
+    node is at a distance from Z_- of at most, with sums over the free i,
 
-        |r + sum_i e_i g_i|^2 <= |r|^2 + 2 sum_i |b_i| + max_{e = +-1} |sum_i e_i g_i|^2,  sums over the free i.
+        |r + sum_i e_i g_i|  <=  (|r|^2 + 2 sum_i |b_i| + max_{e = +-1} |sum_i e_i g_i|^2)^(1/2).
     """
 
     def __init__(self, up: np.ndarray, down: np.ndarray, slope: float) -> None:
@@ -110,7 +110,7 @@ class _Search:
         self.value, self.direction = 0.0, np.zeros(up.shape[1])
 
     def run(self, starts: np.ndarray, budget: float) -> tuple[float, float, np.ndarray]:
-        """The best value found, an upper bound (the same number if they agree up to rounding), the direction."""
+        """The best value, an upper bound (the same number if they agree up to rounding), the direction."""
         n = len(self.up)
         self.climb(starts)
         signs, level, p = np.zeros((1, n)), np.zeros(1, dtype=int), np.ones((1, len(self.down)))
@@ -274,21 +274,21 @@ def optimality_of_both(
 ) -> Optimality:
     r"""Has any network with margins of at least 1 a smaller $|\theta|^2 = |W|_F^2 + |a|^2$, of any width?
 
-    The dual value of $\lambda / M$, $M = \max_{|u| \le 1} |F(u)|$, is $\sum_i\lambda_i / M$, and at a KKT point
+    The dual value of $\lambda / M$, $M = \max_{|u| \le 1} |F(u)|$, is $\sum_i\lambda_i / M$; at a KKT point
     $\sum_i\lambda_i = \frac12|\theta|^2$. So the gap is $M - 1$.
 
     - "globally optimal": that value is $\frac12|\theta|^2$ up to `tol`. No network of any width is better.
-    - "not globally optimal": some u has $|F(u)| > 1$, and a better network was found that has a neuron along u,
-      with an output weight of the sign of F(u), beside the given ones. `better` is u. Live neurons of one sign
-      and one activation pattern act as one; the reason says if the better network is as wide as the given
-      one, since a neuron is zero or shared, or if it is wider by one: then at the given width nothing is
-      proven.
+    - "not globally optimal": some u has $|F(u)| > 1$, and a better network was found, with one more neuron
+      that starts along u with the sign of F(u). `better` is u. Neurons of one sign and one activation pattern
+      can be one neuron without a change of outputs or a larger norm, and zero neurons are free: if there are
+      such, the better network is as wide as this one, and the reason says so. If it is wider by one, nothing
+      is proven about networks of this width.
     - "unknown": neither.
 
-    Why a better network is asked for: if $|F(u)| > 1$, a neuron $(\epsilon u, \pm\epsilon)$ changes
-    $|\theta|^2$ by $-2\epsilon^2(|F(u)| - 1) + O(\epsilon^4)$ once the others have restored the margins (Vardi,
-    Shamir and Srebro 2021, for an example). But that takes multipliers, and slopes at kinks, that are unique:
-    if other multipliers fit as well, then these decide nothing.
+    That $|F(u)| > 1$ is no proof by itself. A new neuron $(\epsilon u, \pm\epsilon)$ changes $|\theta|^2$ by
+    $-2\epsilon^2(|F(u)| - 1) + O(\epsilon^4)$ once the others have restored the margins (an example: Vardi,
+    Shamir and Srebro 2021), but only if the multipliers and the slopes at kinks are unique. A global optimum
+    with several multipliers is proven by some of them and not by others.
     """
     fit, w, a, multipliers = _checked(w, a, x, y, slope, multipliers)
     c = fit.y * multipliers
@@ -308,28 +308,34 @@ def optimality_of_both(
             who = "A network of this width" if width <= len(a) else "A network with one more neuron"
             reason = f"{who} has {gain:.6g} times this |theta|^2: {found} > 1."
             return Optimality("not globally optimal", reason, high - 1, exact, top.direction, gain)
-    reason = f"{found}; the dual value {dual:.6g} is below |theta|^2/2 = {primal:.6g}, and no better network was found."
+    reason = (
+        f"No better network was found, but |theta|^2/2 = {primal:.6g} exceeds its dual {dual:.6g}: {found}."
+    )
     return Optimality("unknown", reason, high - 1, exact)
 
 
 # Better networks.
 #
-# With a fixed second layer, the pair (i, j) of a sample and a neuron helps the margin of i if y_i a_j > 0, and
-# hurts it if not. phi is convex: replacing it by p z for helpful pairs, p the slope at some known first layer,
-# makes all margins smaller and concave in W. What is left is convex, and each solution fits the data. Its
-# slopes are the next p: the convex-concave procedure. Slopes of pairs that hurt come in as cutting planes.
+# With a fixed second layer, neuron j helps the margin of sample i if y_i a_j > 0, and hurts it if not. phi is
+# convex: replacing it by p z in the pairs that help, p the slope at some known first layer, makes the margins
+# smaller and concave in W. What is left is a convex problem, and its solution fits the data. Its slopes are
+# the next p: the convex-concave procedure. The slopes of pairs that hurt come in as cutting planes.
 
-_CUTS = 50
+_CUTS = 20
 _ROUNDS = 10
+# There are about as many cuts as pairs at a kink, so the work of a step grows like the number of unknowns
+# times the squared number of pairs. Beyond this product a step would take more than about a second.
+_WORK = 1e9
 
 
 @dataclass(frozen=True)
 class _Fit:
-    """The samples a network has to fit, and its activation."""
+    """The samples a network has to fit, the activation, and the numbers of the samples fitted first."""
 
     x: np.ndarray
     y: np.ndarray
     slope: float
+    support: np.ndarray
 
     def slopes(self, w: np.ndarray) -> np.ndarray:
         return np.where(self.x @ w.T > 0, 1.0, self.slope)
@@ -412,9 +418,11 @@ def _descended(fit: _Fit, w: np.ndarray, a: np.ndarray, size: float) -> np.ndarr
 
 def _convex_step(fit: _Fit, w: np.ndarray, a: np.ndarray, size: float) -> np.ndarray | None:
     """The shortest first layer of margin 1 with the slopes of w in the pairs that help."""
+    if w.size * (len(a) * len(fit.support)) ** 2 > _WORK:
+        return None
     helps, held = fit.y[:, None] * a > 0, fit.slopes(w)
     rows = np.empty((0, w.size))
-    short = np.arange(len(fit.y))
+    short = fit.support if len(fit.support) else np.arange(len(fit.y))
     for _ in range(_CUTS):
         p = np.where(helps, held, fit.slopes(w)) * fit.y[:, None] * a
         rows = np.concatenate([rows, (p[short, :, None] * fit.x[short, None, :]).reshape(len(short), -1)])
@@ -443,7 +451,7 @@ def _least_norm(rows: np.ndarray, size: float) -> tuple[np.ndarray | None, np.nd
 
 
 def _with_one_more(fit: _Fit, w: np.ndarray, a: np.ndarray, sign: int, u: np.ndarray) -> tuple[float, int]:
-    """The least |theta|^2 found with a neuron along u, relative to the given one, and the neurons it takes."""
+    """The least |theta|^2 found with a neuron along u, relative to this one, and how many neurons it has."""
     this = ((w**2).sum() + (a**2).sum()) / fit.margin(w, a)
     frame = _frame(fit.x)
     fit, u = replace(fit, x=fit.x @ frame), u @ frame
@@ -506,7 +514,7 @@ def _checked(
         raise ValueError(f"labels must be -1 or +1, but y has values like {np.unique(y)[:5]}.")
     if (multipliers < 0).any():
         raise ValueError(f"multipliers must not be negative, but the least one is {multipliers.min():g}.")
-    fit = _Fit(x, y, slope)
+    fit = _Fit(x, y, slope, np.flatnonzero(multipliers))
     if not fit.margin(w, a) > 0:
         raise ValueError(
             f"the network does not classify all samples: its least margin y f(x) is {fit.margin(w, a):g}. "

@@ -21,8 +21,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from rankfall.data import hard_margin_of_gram
+from rankfall.dynamics.bilinear import BilinearMotion
 from rankfall.dynamics.collocation import NODES
-from rankfall.dynamics.regions import BilinearMotion, Weights
+from rankfall.dynamics.regions import Weights
 from rankfall.dynamics.step import SWEEPS, Motion, Piece
 from rankfall.dynamics.walk import TOUCH, Walk, Watched
 
@@ -93,8 +94,8 @@ class SlowWalk(Walk):
             last = motion.change
         return None
 
-    def _watched(self, motion: Motion, z: np.ndarray, f: np.ndarray, r: np.ndarray) -> Iterator[Watched]:
-        yield from super()._watched(motion, z, f, r)
+    def _watched(self, motion: Motion, f: np.ndarray, r: np.ndarray) -> Iterator[Watched]:
+        yield from super()._watched(motion, f, r)
         q = self.pull.y * f
         inside, outside = np.flatnonzero(self.support), np.flatnonzero(~self.support)
         multipliers = (self.pull.y * r)[:, inside].T

@@ -1,0 +1,179 @@
+r"""The exact flow with fixed second layer: all weights are affine in the integral $R = \\int r$ of the pulls.
+
+The first layer is $w_j = w_j(0) + a_j \\sum_i C_{ji} x_i$. A step adds to C, and to the pre-activations, and
+costs two products of their size; the weights themselves are formed only if somebody asks for them.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from rankfall.dynamics.collocation import INTEGRAL, NODES, TAIL, at
+from rankfall.dynamics.regions import Weights
+from rankfall.dynamics.step import Motion, Piece
+from rankfall.dynamics.walk import Walk, Watched, first_zero
+
+FRESH = 100  # steps after which pre-activations are computed anew from the weights, against rounding
+
+
+class AffineMotion:
+    """A step in a region with the second layer fixed: everything follows from $R = \\int r$ at the nodes."""
+
+    def __init__(self, walk: "AffineWalk", outputs: np.ndarray, step: float):
+        self.walk, self.region, self.a, self.step = walk, walk.region, walk.second, step
+        self.kernel, self.outputs = walk.kernel, outputs
+        self.gathered = np.zeros((len(NODES), len(outputs)))
+        self.change = 0.0
+
+    @property
+    def sweep_cost(self) -> float:
+        """What a sweep costs, in gradients: n x n products instead of m x n x k."""
+        return len(NODES) * len(self.outputs) / (2 * len(self.a) * self.region.x.shape[1])
+
+    def guess(self, r: np.ndarray) -> np.ndarray:
+        """The outputs at the nodes if the pulls were constant."""
+        return self.outputs + (self.step * NODES)[:, None] * (self.kernel @ r)
+
+    def respond(self, r: np.ndarray) -> np.ndarray:
+        """The outputs at the nodes, for pulls r (nodes, n)."""
+        self.gathered = self.step * (INTEGRAL @ r)
+        return self.outputs + self.gathered @ self.kernel
+
+    def unresolved(self, r: np.ndarray, least: float) -> float:
+        """What the polynomial cannot resolve, relative to the pulls, or to the `least` that they can be."""
+        return float(np.abs(TAIL @ r).max() / max(np.abs(r).max(), least))
+
+    def pulled(self, theta: float) -> np.ndarray:
+        """The integral of the pulls of all pairs (m, n) up to a place in the step."""
+        return self.region.pulls(at(theta)[1:] @ self.gathered)
+
+    def weights(self, theta: float) -> Weights:
+        """The weights within the step."""
+        start = self.walk.weights
+        return Weights(start.w + start.a[:, None] * (self.pulled(theta) @ self.region.x), start.a, start.c)
+
+    def preactivations(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Those pairs (neurons, samples) whose pre-activation may reach zero, and their paths on `GRID`."""
+        near = (np.abs(z) <= np.abs(self.a)[:, None] * self.reach) & (self.region.side != 0)
+        neurons = np.flatnonzero(near.any(axis=1))
+        rows, samples = np.nonzero(near[neurons])
+        paths = self.paths(neurons, z[neurons])[rows, samples]
+        return neurons[rows], samples, paths
+
+    @property
+    def reach(self) -> np.ndarray:
+        """How far pre-activations (n) may move within the step, for an output weight of 1."""
+        return 1.5 * np.abs(self.region.gram) @ np.abs(self.gathered).max(axis=0)
+
+    def paths(self, neurons: np.ndarray, z: np.ndarray) -> np.ndarray:
+        """The pre-activations of some neurons on `GRID` (some, n, GRID), from those at the start."""
+        u = self.region.pulls(self.gathered, neurons)
+        moved = self.a[neurons][:, None] * (u @ self.region.gram)  # (nodes, some, n)
+        return np.concatenate([z[..., None], z[..., None] + moved.transpose(1, 2, 0)], axis=2)
+
+    def sizes(self) -> np.ndarray:
+        """How long the rows of the first layer may become within the step."""
+        reach = np.abs(self.gathered).max(axis=0) @ np.sqrt(np.diag(self.region.gram))
+        return self.walk.sizes + np.abs(self.a) * reach
+
+    def second_layer(self) -> np.ndarray | None:
+        """The paths of the output weights that may change their sign; None if they do not move."""
+        return None
+
+
+class AffineWalk(Walk):
+    """A walk with fixed second layer."""
+
+    def __init__(self, *args: Any):
+        self.coefficients: np.ndarray | None = None
+        super().__init__(*args)
+        self.coefficients = np.zeros(self.region.side.shape)
+        self.sizes = np.linalg.norm(self._weights.w, axis=1)
+        self._age = 0
+        self._kernel = self.region.kernel(self.second)
+
+    @property
+    def weights(self) -> Weights:
+        """The weights now."""
+        if self.coefficients is not None and self.coefficients.any():
+            start = self._weights
+            self._weights = Weights(
+                start.w + start.a[:, None] * (self.coefficients @ self.region.x), start.a, start.c
+            )
+            self.coefficients[:] = 0.0
+            self.sizes = np.linalg.norm(self._weights.w, axis=1)
+            self.evaluations += 0.5
+        return self._weights
+
+    @weights.setter
+    def weights(self, weights: Weights) -> None:
+        self._weights = weights
+        self._z = None
+
+    @property
+    def second(self) -> np.ndarray:
+        """The second layer (m)."""
+        return self._weights.a
+
+    @property
+    def kernel(self) -> np.ndarray:
+        """The kernel K of the region."""
+        return self._kernel
+
+    @property
+    def outputs(self) -> np.ndarray:
+        """f on the samples."""
+        return np.asarray(self.second @ (self.region.slopes * self.z) + self._weights.c)
+
+    def _motion(self, f: np.ndarray, step: float) -> Motion:
+        return AffineMotion(self, f, step)
+
+    def _moved(self, pulled: np.ndarray) -> np.ndarray:
+        """How far pre-activations move by these pulls."""
+        self.evaluations += 0.5
+        return np.asarray(self.second[:, None] * (pulled @ self.region.gram))
+
+    def _guess_step(self, r: np.ndarray, longest: float) -> float:
+        if self.region.slope == 1:
+            return longest
+        return first_zero(self.z, self._moved(self.region.pulls(r)), 10 * self._touch(self.sizes))
+
+    def _approaching(self, motion: Motion) -> Watched:
+        watched = super()._approaching(motion)
+        self.evaluations += STAGES / 2 * len(np.unique(watched.neurons)) / len(self.second)
+        return watched
+
+    def _land(self, piece: Piece, theta: float) -> None:
+        assert isinstance(piece.motion, AffineMotion)
+        assert self.coefficients is not None
+        pulled = piece.motion.pulled(theta)
+        self.coefficients += pulled
+        self.sizes = self.sizes + np.abs(self.second) * (np.abs(pulled) @ self.lengths)
+        self._z = self.z + self._moved(pulled)
+        self._z[self.region.side == 0] = 0.0
+        self._age += 1
+        if self._age >= FRESH:
+            self._age = 0
+            self.weights = self.weights
+            self._kernel = self.region.kernel(self.second)
+            self.evaluations += 1.0
+
+    def _settle(self, neuron: int, at_kink: np.ndarray, coming: dict[int, int]) -> None:
+        if self.coefficients is None:  # at the start
+            super()._settle(neuron, at_kink, coming)
+            return
+        a = float(self.second[neuron])
+        before = self.region.kernel_of(neuron, a)
+        super()._settle(neuron, at_kink, coming)
+        self._kernel = self._kernel - before + self.region.kernel_of(neuron, a)
+
+    def _to_kinks(self, neuron: int, samples: np.ndarray) -> None:
+        a = float(self.second[neuron])
+        if self.coefficients is None or a == 0:
+            super()._to_kinks(neuron, samples)
+            return
+        z, gram = self.z[neuron], self.region.gram
+        back = np.linalg.lstsq(gram[np.ix_(samples, samples)], z[samples], rcond=1e-14)[0]
+        self.coefficients[neuron, samples] -= back / a
+        z -= gram[:, samples] @ back
+        z[samples] = 0.0
