@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rankfall.dynamics.collocation import INTEGRAL, NODES, TAIL, at
+from rankfall.dynamics.collocation import INTEGRAL, NODES, STAGES, TAIL, at
 from rankfall.dynamics.regions import Weights
 from rankfall.dynamics.step import Motion, Piece
 from rankfall.dynamics.walk import Walk, Watched, first_zero
