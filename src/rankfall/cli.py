@@ -1,4 +1,4 @@
-"""The command line: `rankfall run`, `limit` and `reproduce`. Everything heavy is imported where it is used."""
+"""The command line: `rankfall run`, `limit`, `reproduce`. Everything heavy is imported where it is used."""
 
 import sys
 import time
@@ -288,7 +288,8 @@ def limit(
     saved = found.to_netcdf(out / f"{name}.nc")
     drawn = plot.save(plot.limit_figure(found, points), out / f"{name}.png")
     console = Console()
-    _say(console, f"{points.n} samples of {points.dim} features; the flow starts from {network!r}")
+    start = repr(network).removeprefix("Network(").removesuffix(")")
+    _say(console, f"data: {points.name}, {points.n} samples of {points.dim} features\nnetwork: {start}")
     _tell_verdict(console, found)
     _tell_residuals(console, found)
     _tell_facts(console, found)
@@ -301,7 +302,7 @@ def limit(
 VERDICTS = {  # the colour of each verdict, and what it means
     "certified": (
         "green",
-        "The flow ends here: every condition holds up to the tolerance, and nothing leads the flow away.",
+        "The flow ends here: every condition holds up to the tolerance, and the flow stays there.",
     ),
     "approximate": (
         "yellow",
@@ -309,7 +310,7 @@ VERDICTS = {  # the colour of each verdict, and what it means
     ),
     "not certified": (
         "yellow",
-        "This is the best candidate, but it is not shown that the flow ends here. A larger --budget may do it.",
+        "This is the best candidate; that the flow ends here is not shown. A larger --budget may do it.",
     ),
     "not separated": (
         "red",
@@ -346,22 +347,20 @@ def _tell_residuals(console: Any, limit: "Limit") -> None:
     from rich.table import Table
     from rich.text import Text
 
-    tolerance = limit.settings.get("tolerance")
+    tolerance = limit.settings.get("tolerance", float("nan"))
     table = Table("residual", "value", "tolerance", "of the condition that")
     for name, value in limit.residuals.items():
-        judged = tolerance is not None and name != "misfit"  # a least-squares fit is an end too
+        judged = name != "misfit" and tolerance > 0  # a least-squares fit is an end too
         colour = "" if not judged else "green" if value <= tolerance else "red"
-        bound = f"{tolerance:.0e}" if judged else ""
-        table.add_row(name, Text(f"{value:.1e}", style=colour), bound, CONDITIONS.get(name, ""))
+        shown = Text(f"{value:.1e}" if value else "0", style=colour)
+        table.add_row(name, shown, f"{tolerance:g}" if judged else "", CONDITIONS.get(name, ""))
     if limit.residuals:
         console.print(table)
 
 
 def _tell_facts(console: Any, limit: "Limit") -> None:
     """What the limit is like."""
-    _print_table(
-        console, "of the limit", dict([*_weights(limit), *_margin_facts(limit), *_judgements(limit)])
-    )
+    _print_table(console, "the limit", dict([*_weights(limit), *_margin_facts(limit), *_judgements(limit)]))
 
 
 def _weights(limit: "Limit") -> "Iterator[tuple[str, str]]":
@@ -397,13 +396,11 @@ def _judgements(limit: "Limit") -> "Iterator[tuple[str, str]]":
     compared = limit.comparison
     yield "decision boundary", f"{compared.boundary}: {compared.reason}."
     if compared.svm is None:
-        yield "linear SVM", "The data are not linearly separable."
-    else:
-        yield (
-            "linear SVM",
-            f"It has the margin {compared.svm_margin:.6g}. The network's linear part has {compared.margin:.6g}, "
-            f"at an angle of {compared.angle:.3g} degrees.",
-        )
+        yield "linear SVM", "none: the data are not linearly separable."
+        return
+    own = f"{compared.margin:.6g}, at an angle of {compared.angle:.3g} degrees"
+    part = own if compared.margin == compared.margin else "none: it vanishes"  # NaN is not itself
+    yield "linear SVM", f"margin {compared.svm_margin:.6g}; the network's linear part: {part}."
 
 
 def _tell_search(console: Any, limit: "Limit", seconds: float) -> None:
@@ -412,22 +409,26 @@ def _tell_search(console: Any, limit: "Limit", seconds: float) -> None:
         "way": "found by",
         "log_time": "log t reached",
         "s": "loss clock reached",
-        "stays": "the flow stays",
+        "distance": "distance of the last state",
+        "stays": "the flow stays there",
     }
-    told = {
-        names.get(key, key.replace("_", " ")): f"{value:,}" if isinstance(value, int) else value
-        for key, value in limit.settings.items()
-        if isinstance(value, (str, int, float)) and key != "tolerance"
-    }
-    rows = {key: value if isinstance(value, str) else f"{value:.4g}" for key, value in told.items()}
-    _print_table(console, "of the search", rows | {"time": f"{seconds:.1f} s"})
+    rows = {}
+    for key, value in limit.settings.items():
+        name = names.get(key, key.replace("_", " "))
+        if isinstance(value, int):
+            rows[name] = f"{value:,}"
+        elif isinstance(value, float) and abs(value) < float("inf") and key != "tolerance":
+            rows[name] = f"{value:.4g}"
+        elif isinstance(value, str) and key != "data":
+            rows[name] = value
+    _print_table(console, "the search", rows | {"time": f"{seconds:.1f} s"})
 
 
 def _print_table(console: Any, title: str, rows: dict[str, str]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title, "", show_lines=False)
+    table = Table(title, "")
     for name, value in rows.items():
         table.add_row(name, Text(value))
     console.print(table)

@@ -147,10 +147,11 @@ def _draw_rays(ax: Axes, tips: np.ndarray, rays: list[tuple[np.ndarray, int, int
         lines = [[(0.0, 0.0), tip] for tip in tips]
         ax.add_collection(LineCollection(lines, colors=colours, linewidths=0.6, alpha=0.6, zorder=2))
         return
+    counted = any(count > 1 for _, _, count in rays)
     for tip, colour, (_, _, count) in zip(tips, colours, rays, strict=True):
         arrow = {"arrowstyle": "-|>", "color": colour, "lw": 1.2, "shrinkA": 0, "shrinkB": 0}
         ax.annotate("", tip, (0, 0), arrowprops=arrow, zorder=3.5)
-        if count > 1:
+        if counted:
             offset = 9 * tip / max(np.linalg.norm(tip), 1e-300)
             text = ax.annotate(f"{count}", tip, offset, textcoords="offset points", ha="center", va="center")
             text.set(color=colour, fontsize=8, path_effects=[HALO], zorder=5)

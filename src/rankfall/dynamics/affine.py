@@ -53,23 +53,22 @@ class AffineMotion:
         return Weights(start.w + start.a[:, None] * (self.pulled(theta) @ self.region.x), start.a, start.c)
 
     def preactivations(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Those pairs (neurons, samples) whose pre-activation may reach zero, and their paths on `GRID`."""
-        near = (np.abs(z) <= np.abs(self.a)[:, None] * self.reach) & (self.region.side != 0)
+        """Those pairs (neurons, samples) whose pre-activation may reach zero, and their paths on `GRID`.
+
+        They move straight, with the velocities of the start, but for what the pulls change within the step.
+        """
+        region, walk = self.region, self.walk
+        straight = (self.step * NODES)[:, None] * walk.present_pulls()
+        bend = 1.5 * np.abs(region.gram) @ np.abs(self.gathered - straight).max(axis=0)
+        ahead = np.where(z * walk.velocities < 0, np.abs(walk.velocities) * self.step, 0.0)
+        near = (np.abs(z) <= ahead + np.abs(self.a)[:, None] * bend) & (region.side != 0)
         neurons = np.flatnonzero(near.any(axis=1))
         rows, samples = np.nonzero(near[neurons])
-        paths = self.paths(neurons, z[neurons])[rows, samples]
-        return neurons[rows], samples, paths
-
-    @property
-    def reach(self) -> np.ndarray:
-        """How far pre-activations (n) may move within the step, for an output weight of 1."""
-        return 1.5 * np.abs(self.region.gram) @ np.abs(self.gathered).max(axis=0)
-
-    def paths(self, neurons: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """The pre-activations of some neurons on `GRID` (some, n, GRID), from those at the start."""
-        u = self.region.pulls(self.gathered, neurons)
-        moved = self.a[neurons][:, None] * (u @ self.region.gram)  # (nodes, some, n)
-        return np.concatenate([z[..., None], z[..., None] + moved.transpose(1, 2, 0)], axis=2)
+        start = z[neurons][..., None]
+        u = region.pulls(self.gathered, neurons)
+        moved = self.a[neurons][:, None] * (u @ region.gram)  # (nodes, some, n)
+        paths = np.concatenate([start, start + moved.transpose(1, 2, 0)], axis=2)
+        return neurons[rows], samples, paths[rows, samples]
 
     def sizes(self) -> np.ndarray:
         """How long the rows of the first layer may become within the step."""
@@ -89,6 +88,7 @@ class AffineWalk(Walk):
         super().__init__(*args)
         self.coefficients = np.zeros(self.region.side.shape)
         self.sizes = np.linalg.norm(self._weights.w, axis=1)
+        self.velocities = np.zeros(self.region.side.shape)  # of the pre-activations, at the start of a step
         self._age = 0
         self._kernel = self.region.kernel(self.second)
 
@@ -136,7 +136,8 @@ class AffineWalk(Walk):
     def _guess_step(self, r: np.ndarray, longest: float) -> float:
         if self.region.slope == 1:
             return longest
-        return first_zero(self.z, self._moved(self.region.pulls(r)), 10 * self._touch(self.sizes))
+        self.velocities = self._moved(self.region.pulls(r))
+        return first_zero(self.z, self.velocities, 10 * self._touch(self.sizes))
 
     def _approaching(self, motion: Motion) -> Watched:
         watched = super()._approaching(motion)
