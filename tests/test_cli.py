@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rankfall as rf
-from rankfall.cli import main
+from rankfall.cli import CONDITIONS, VERDICTS, main
 from rankfall.papers import Claim, Experiment, Reproduction
 
 X = np.random.default_rng(0).normal(size=(6, 3))
@@ -62,15 +62,29 @@ except SystemExit as end:
 def test_help_answers_without_waiting_for_anything_heavy():
     answer = python(HELP).stdout
     assert "reproduce" in answer
+    assert "limit" in answer
     assert answer.splitlines()[-1] == "0 []"
 
 
-@pytest.mark.parametrize("words", [("--help",), ("run", "--help"), ("reproduce", "--help")])
+@pytest.mark.parametrize(
+    "words", [("--help",), ("run", "--help"), ("limit", "--help"), ("reproduce", "--help")]
+)
 def test_every_command_has_a_help_page(rankfall, words):
     answer = rankfall(*words)
     assert answer.code == 0
     assert "Usage:" in answer.out
     assert words[0] in answer.out
+
+
+def test_the_help_of_limit_names_its_options(rankfall):
+    said = rankfall("limit", "--help").out
+    names = (
+        "label data-option width slope init scale bias no-bias seed loss tolerance budget no-optimality out"
+    )
+    for name in names.split():
+        assert f"--{name}" in said
+    for init in ("fixed_second_layer", "balanced", "gaussian"):
+        assert init in said
 
 
 def test_the_version_is_that_of_the_package(rankfall):
@@ -181,7 +195,7 @@ def asked(monkeypatch):
         calls.append((*args, options))
         raise ValueError("enough.")
 
-    for name in ("descent", "flow"):
+    for name in ("descent", "flow", "exact_flow"):
         monkeypatch.setattr(f"rankfall.dynamics.{name}", refuse)
     return calls
 
@@ -212,7 +226,31 @@ def test_loss_below_is_a_flow_without_an_end_in_time(rankfall, asked):
     )
     ((_, _, loss, until, options),) = asked
     assert (loss, until) == ("logistic", rf.Until(loss=0.1))
-    assert options == {"clock": "loss", "rtol": 1e-5, "measures": ["loss"], "record": None, "budget": 100_000}
+    assert options == {"clock": "loss", "rtol": 1e-5, "measures": ["loss"], "record": None}
+
+
+def test_each_flow_has_its_own_tolerance_and_budget_unless_told(rankfall, asked):
+    for words in ((), ("--rtol", 1e-6), ("--budget", 50)):
+        rankfall("run", "xor", "--until", 1, "--exact", *words)
+    assert [{"rtol", "budget"} & set(options) for *_, options in asked] == [set(), {"rtol"}, {"budget"}]
+    assert (asked[1][-1]["rtol"], asked[2][-1]["budget"]) == (1e-6, 50)
+
+
+def test_an_exact_run_from_the_command_line_is_the_run_from_python(rankfall, tmp_path):
+    words = ("--until", 2, "--loss", "exponential", "--scale", 0.1, "--exact", "--log", "-m", "loss")
+    answer = rankfall("run", "xor", *SMALL, *words)
+    assert answer.code == 0
+    assert "method: exact gradient flow" in answer.out
+    run = rf.Trajectory.load(tmp_path / "runs" / "xor_slope0_seed0.nc")
+    network = rf.Network.gaussian((2, 4, 1), slope=0.0, scale=0.1, seed=0)
+    same = rf.exact_flow(
+        network, rf.data.xor(), "exponential", 2.0, measures=["loss"], record=rf.logarithmic(3), show=False
+    )
+    assert {"loss", "kinks", "regions"} == set(run.data_vars)
+    np.testing.assert_array_equal(run.network.weights[0], same.network.weights[0])
+    assert run.dataset.identical(same.dataset)
+    assert run.events.identical(same.events)
+    assert plt.imread(tmp_path / "runs" / "xor_slope0_seed0.png").ndim == 3
 
 
 @pytest.mark.parametrize(
@@ -346,6 +384,35 @@ BAD_RUN = [
     (("--until", 1, "--clock", "los"), "unknown clock 'los'. Did you mean 'loss'?"),
     (("--loss-below", 0), "must be positive"),
     (("--out", "good.npz/runs", *STEPS), "good.npz/runs"),
+    (("--exact", *STEPS), "--exact is for gradient flow: it goes with --until or --loss-below"),
+    (("--until", 1, "--exact", "--width", "4,4"), "the exact flow is for two layers and one output"),
+    (("--until", 1, "--exact", "--rtol", 0), "rtol must lie between"),
+]
+BAD_LIMIT = [
+    (("missing.npz",), "there is no file missing.npz"),
+    (("nan.npz",), "x of 'nan' has 1 entries that are NaN or infinite, the first at [2, 0]"),
+    (("infinite.npz",), "y of 'infinite' has 3 entries that are NaN or infinite"),
+    (("zero_one.npz",), "needs labels -1 and +1, but the targets are 0, 1. Map"),
+    (("one_class.npz",), "all 6 labels are 1"),
+    (("two_targets.npz",), "fixed_second_layer is for two layers: widths (d, m, 1)"),
+    (
+        ("two_targets.npz", "--loss", "square", "--init", "balanced"),
+        "a limit is for networks with one output",
+    ),
+    (("good.csv",), "which column of good.csv holds the targets?"),
+    (("good.npz", "--init", "fixed_second_lair"), "Did you mean 'fixed_second_layer'?"),
+    (("good.npz", "--slope", 2), "the slope must lie in [0, 1] (0 is ReLU, 1 is linear), but is 2"),
+    (("good.npz", "--width", 0), "at least 1, not (3, 0, 1)"),
+    (("good.npz", "--width", 3), "half of 3 neurons cannot be positive: take an even width"),
+    (("good.npz", "--width", "4,4"), "fixed_second_layer is for two layers"),
+    (("good.npz", "--init", "balanced", "--bias"), "balanced is for networks without biases"),
+    (("good.npz", "--scale", "nan"), "NaN or infinite"),
+    (("good.npz", "--tolerance", 0), "the tolerance must be positive"),
+    (("good.npz", "--budget", 0), "the budget at least one step"),
+    (("good.npz", "--loss", "exponentail"), "unknown loss 'exponentail'. Did you mean 'exponential'?"),
+    (("three.npz", "--loss", "cross_entropy"), "a limit is for one output: --loss exponential, logistic or"),
+    (("good.npz", "--width", "4,4", "--init", "gaussian", "--loss", "square"), "is for two-layer networks"),
+    (("xorr",), "Did you mean 'xor'?"),
 ]
 BAD_PAPER = [
     (("zang",), "unknown paper 'zang'. Did you mean 'zhang'? Known: zhang, sun."),
@@ -356,6 +423,7 @@ BAD_PAPER = [
 BAD = [
     *((("run", *words, *SMALL), said) for words, said in BAD_DATA),
     *((("run", "good.npz", *SMALL, *words), said) for words, said in BAD_RUN),
+    *((("limit", *words), said) for words, said in BAD_LIMIT),
     *((("reproduce", *words), said) for words, said in BAD_PAPER),
 ]
 
@@ -518,6 +586,156 @@ def test_a_run_interrupted_before_it_began_ends_without_a_traceback(rankfall, tm
     assert answer.code not in (0, 2)
     assert "Traceback" not in answer.err
     assert list(tmp_path.iterdir()) == []
+
+
+# rankfall limit
+
+
+def kept(answer, folder):
+    """The limit that a command kept, and said that it kept, with a picture that is not blank."""
+    (saved,), (drawn,) = folder.glob("*.nc"), folder.glob("*.png")
+    assert len(list(folder.iterdir())) == 2
+    said = answer.out.splitlines()
+    assert f"saved: {folder.name}/{saved.name}" in said
+    assert f"figure: {folder.name}/{drawn.name}" in said
+    picture = plt.imread(drawn)[..., :3]
+    assert picture.shape[1] > 1000
+    assert 0.01 < (picture < 0.9).any(axis=2).mean() < 0.5
+    return rf.Limit.load(saved)
+
+
+def row(answer, name):
+    """What a table of the answer says about a name."""
+    (line,) = [line for line in answer.out.splitlines() if line.startswith(f"│ {name} ")]
+    return " ".join(line.replace("│", " ").split()).removeprefix(name).strip()
+
+
+MIXTURE = rf.data.gaussian_mixture(n=6, dim=30, seed=0)
+SEPARABLE = ("orthogonally_separable", "-d", "n=6", "-d", "dim=3")
+
+
+def test_the_limit_on_a_users_file_is_told_certified_saved_and_drawn(rankfall, tmp_path):
+    np.savez(tmp_path / "data.npz", x=MIXTURE.x, y=MIXTURE.y)
+    answer = rankfall("limit", "data.npz", "--slope", 0.1, "--width", 100, "--scale", 1e-4)
+    assert answer.code == 0
+    found = kept(answer, tmp_path / "limits")
+    assert found.certified
+    said = answer.out.splitlines()
+    assert said[0] == "data: data, 6 samples of 30 features"
+    assert said[1].startswith("network: 30-100-1, slope 0.1, layer 2 fixed; fixed_second_layer(sigma=0.0001")
+    assert said[2] == "certified."
+    assert set(found.residuals) == set(CONDITIONS) - {"gradient", "misfit", "epsilon", "delta"}
+    for name, value in found.residuals.items():
+        assert row(answer, name).startswith(f"{value:.1e} 1e-10 " if value else "0 1e-10 ")
+    blocks = found.block_stable_ranks
+    ranks = f"(+ block {blocks['+']:.6g}, - block {blocks['-']:.6g})"
+    assert row(answer, "stable rank") == f"{found.stable_rank:.6g} {ranks}"
+    assert row(answer, "rank").startswith(f"{found.rank} (+ block {found.block_ranks['+']}")
+    listed = ", ".join(map(str, found.support))
+    assert row(answer, "support vectors") == f"{len(found.support)} of 6 samples: {listed}"
+    assert row(answer, "normalised margin") == f"{found.normalised_margin:.6g}"
+    assert row(answer, "kinks") == f"{len(found.kinks)} of 600 pairs of neuron and sample"
+    assert row(answer, "global optimum").startswith(f"{found.optimality.verdict}. ")
+    assert row(answer, "decision boundary").startswith(f"{found.comparison.boundary}: ")
+    assert f"at an angle of {found.comparison.angle:.3g} degrees" in row(answer, "linear SVM")
+    assert row(answer, "steps") == f"{found.settings['steps']:,}"
+    assert row(answer, "log t reached") == f"{found.settings['log_time']:.4g}"
+
+
+def test_the_limit_from_the_command_line_is_the_limit_from_python(rankfall, tmp_path):
+    csv_file(tmp_path / "mine.csv")
+    words = ("--label", "outcome", "--width", 6, "--slope", 0.3, "--seed", 4, "--scale", 0.01)
+    answer = rankfall("limit", "mine.csv", *words, "--loss", "logistic", "--no-optimality", "--out", "kept")
+    found = kept(answer, tmp_path / "kept")
+    network = rf.Network.fixed_second_layer((3, 6, 1), slope=0.3, sigma=0.01, seed=4)
+    same = rf.limit(network, rf.Data(X, SIGNS), "logistic", optimality=False, show=False)
+    assert (found.verdict, found.residuals) == (same.verdict, same.residuals)
+    np.testing.assert_array_equal(found.W, same.W)
+    np.testing.assert_array_equal(found.multipliers, same.multipliers)
+    assert found.optimality is None
+    assert "global optimum" not in answer.out
+
+
+LIMITS = {
+    "a bias": ("--bias", "--width", 6),
+    "a bias, both layers": ("--bias", "--init", "gaussian", "--width", 6, "--scale", 0.1),
+    "a bias, as Sun and Tran ran it": ("--bias", "--init", "constant_second_layer", "--width", 6),
+    "no bias, as Sun and Tran ran it": ("--init", "constant_second_layer", "--width", 6),
+    "a bias, uniform": ("--bias", "--init", "glorot_uniform", "--width", 6, "--scale", 0.1),
+    "both layers": ("--init", "balanced", "--scale", 1e-2, "--width", 20),
+    "rank one": ("--init", "rank_one", "--scale", 1e-2, "--width", 6, "--slope", 0.1),
+}
+
+
+@pytest.mark.parametrize("words", LIMITS.values(), ids=LIMITS)
+def test_every_start_has_a_limit_that_is_certified(rankfall, tmp_path, words):
+    answer = rankfall("limit", *SEPARABLE, *words)
+    assert answer.code == 0
+    found = kept(answer, tmp_path / "limits")
+    assert found.certified
+    assert [b is not None for b in found.network.biases] == ["--bias" in words, False]
+    assert found.network.trained == (True, "--init" in words)
+    data = rf.data.orthogonally_separable(n=6, dim=3)
+    np.testing.assert_allclose((data.y * found.network(data.x)).min(), 1.0, rtol=1e-9)
+
+
+def test_the_end_of_the_square_loss_is_told_with_its_outputs(rankfall, tmp_path):
+    words = ("--loss", "square", "--init", "balanced", "--scale", 0.1, "--width", 6)
+    answer = rankfall("limit", "orthogonal_pair", *words)
+    assert answer.code == 0
+    found = kept(answer, tmp_path / "limits")
+    assert found.certified
+    np.testing.assert_allclose(found.margins, rf.data.orthogonal_pair().y, atol=1e-9)
+    assert row(answer, "outputs") == "-1 to 1"
+    assert "support vectors" not in answer.out
+    assert row(answer, "gradient").endswith("1e-10 the loss is stationary")
+
+
+def test_data_that_are_not_separated_are_exit_code_2_with_the_reason_and_what_was_reached(rankfall, tmp_path):
+    answer = rankfall("limit", "xor", "--slope", 1, "--width", 4)
+    assert answer.code == 2
+    assert kept(answer, tmp_path / "limits").verdict == "not separated"
+    said = answer.out.splitlines()[2]
+    assert said.startswith("not separated: the data are not linearly separable: a combination of 2")
+    assert "no margin and no limit direction" in answer.out
+    assert answer.err == ""
+
+
+def test_a_late_state_of_a_deeper_network_is_told_from_a_limit(rankfall, tmp_path):
+    words = ("--init", "gaussian", "--scale", 1, "--width", "4,3", "--budget", 300)
+    answer = rankfall("limit", *SEPARABLE, *words)
+    assert answer.code == 0
+    found = kept(answer, tmp_path / "limits")
+    assert answer.out.splitlines()[2].startswith("approximate: a late state, not the limit itself")
+    assert "block" not in row(answer, "stable rank")
+    assert row(answer, "epsilon").startswith(f"{found.residuals['epsilon']:.1e} the weights are")
+
+
+def test_what_is_missing_to_a_certificate_is_said(rankfall, tmp_path):
+    answer = rankfall("limit", *SEPARABLE, "--init", "balanced", "--scale", 0.1, "--width", 6, "--budget", 60)
+    found = kept(answer, tmp_path / "limits")
+    assert found.verdict == "not certified"
+    assert answer.code == 0
+    assert answer.out.splitlines()[2] == f"not certified: {'; '.join(found.missing)}."
+    assert "spent the budget of 60 steps" in answer.out
+    assert "A larger --budget may do it." in answer.out
+
+
+def test_every_verdict_and_every_residual_has_its_words():
+    from rankfall.limits import result
+
+    names = {result.CERTIFIED, result.APPROXIMATE, result.NOT_CERTIFIED, result.NO_MARGIN}
+    assert set(VERDICTS) == names
+    assert set(rf.limits.Residuals.__dataclass_fields__) <= set(CONDITIONS)
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_a_search_interrupted_on_the_command_line_is_kept(rankfall, tmp_path):
+    answer = rankfall("limit", *SEPARABLE, "--width", 6)
+    found = kept(answer, tmp_path / "limits")
+    assert "interrupted" in found.missing
+    assert not found.certified
+    assert "Traceback" not in answer.err
 
 
 # rankfall reproduce

@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from rankfall.atomic import atomically
 from rankfall.data import Data
@@ -92,22 +93,35 @@ def run_figure(run: Trajectory) -> Figure:
 
 
 def draw(ax: Axes, values: xr.DataArray) -> None:
-    """A measure over time: one line, or one for each entry of its second dimension."""
+    """A measure over time: one line, or one for each entry of its second dimension; steps if it counts."""
     hue = _lines(values)
+    counts = values.dtype.kind in "iu"
     axis = values.dims[0]
     series: Sequence[Any] = [None] if not hue else list(values[hue].values)
     for colour, entry in zip(colours(len(series)), series, strict=True):
         line = values if entry is None else values.sel({hue: entry})
-        ax.plot(values[axis], line, color=colour, label=None if entry is None else label(entry))
+        name = None if entry is None else label(entry)
+        ax.plot(values[axis], line, color=colour, label=name, drawstyle="steps-post" if counts else None)
     if hue:
         ax.legend(title=hue)
     ax.set_xlabel(values[axis].attrs.get("long_name", str(axis)))
     ax.set_ylabel(values.attrs.get("long_name", str(values.name)))
     if _falls_far(values):
         ax.set_yscale("log")
+    elif counts:
+        ax.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     times = values[axis].values
     if np.median(times) < times.max() / 10:  # recorded evenly in log time: shown so, with the start at zero
         ax.set_xscale("symlog", linthresh=times[times > 0].min())
+        ax.set_xlim(left=0)
+        ax.xaxis.set_major_locator(_decades(times))
+
+
+def _decades(times: np.ndarray) -> FixedLocator:
+    """Zero and at most five powers of ten, evenly spread: more of them touch each other."""
+    first, last = (int(np.floor(np.log10(t))) for t in (times[times > 0].min(), times.max()))
+    powers = np.arange(last, first, -max(1, -(-(last - first) // 5)))
+    return FixedLocator([0.0, *10.0 ** powers[::-1]])
 
 
 def label(entry: Any) -> str:

@@ -1,0 +1,54 @@
+"""How the cost of a certified limit grows with the samples n, the width m and the dimension d."""
+
+import time
+
+import rankfall as rf
+from benchmarks.table import Row, duration
+from benchmarks.timing import say
+
+BASE = {"n": 10, "m": 60, "d": 784}
+LARGEST = {"n": 40, "m": 250, "d": 784}
+
+
+def certified(n: int, m: int, d: int, slope: float = 0.0) -> tuple[float, rf.Limit]:
+    """The time for the limit of a ReLU network, and the limit."""
+    data = rf.data.gaussian_mixture(n=n, dim=d, seed=0)
+    network = rf.Network.fixed_second_layer((d, m, 1), slope=slope, sigma=1e-4, seed=1)
+    started = time.perf_counter()
+    limit = rf.limit(network, data, optimality=False)
+    return time.perf_counter() - started, limit
+
+
+def bench() -> list[Row]:
+    certified(**BASE)  # whatever is slow only once
+    base, first = certified(**BASE)
+    say(f"n, m, d = {tuple(BASE.values())}: {duration(base)}, {first.settings['events']} events")
+    rows = []
+    for key in BASE:
+        for factor in (2, 4):
+            grown = {**BASE, key: factor * BASE[key]}
+            took, limit = certified(**grown)
+            say(f"{key} = {grown[key]}: {duration(took)}, {limit.settings['events']} events")
+            what = (
+                f"time for a limit with {key} = {grown[key]} against {BASE[key]}, the others as in {BASE}: "
+                f"{limit.settings['events']} against {first.settings['events']} events; {limit.verdict}"
+            )
+            rows.append(Row(f"scale, {key} x {factor}", duration(took), duration(base), took / base, what))
+    small, limit = certified(**LARGEST)
+    say(f"{LARGEST}: {duration(small)}")
+    wide, wider = certified(**{**LARGEST, "d": 100_000})
+    what = (
+        f"time for the limit of 10,000 pairs of neuron and sample, {LARGEST}: {limit.verdict}, "
+        f"{limit.settings['events']} events; the target is 60 s; beside it d = 100,000, {wider.verdict}"
+    )
+    rows.append(
+        Row(
+            "scale, n = 40, m = 250",
+            duration(small),
+            duration(wide),
+            wide / small,
+            what,
+            also=small < 60 and limit.certified and wider.certified,
+        )
+    )
+    return rows
