@@ -1,10 +1,14 @@
+from dataclasses import replace
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import xarray as xr
+from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.contour import QuadContourSet
 from matplotlib.figure import Figure
 
-from rankfall import Network, Trajectory, descent, linear, logarithmic, plot
+from rankfall import Data, Limit, Network, Trajectory, Until, descent, exact_flow, linear, logarithmic, plot
 from rankfall.data import xor
 
 TIME = np.linspace(0.0, 3.0, 7)
@@ -185,3 +189,249 @@ def test_a_figure_without_an_ending_is_a_value_error_that_names_it(tmp_path):
     with pytest.raises(ValueError, match="run"):
         plot.save(plot.run_figure(trajectory(loss=line())), tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
+
+
+# Runs of the exact flow
+
+
+def test_the_run_of_an_exact_flow_is_drawn_with_its_kinks_and_regions():
+    network = Network.gaussian((2, 4, 1), 0.0, 0.1, seed=0)
+    run = exact_flow(
+        network, xor(), "exponential", Until(loss=1e-6), clock="loss", measures=["loss"], show=False
+    )
+    figure = plot.run_figure(run)
+    assert [ax.get_ylabel() for ax in shown(figure)] == ["loss", "kinks held", "regions visited"]
+    assert {ax.get_xlabel() for ax in shown(figure)} == {"loss clock $s$"}
+    for ax in shown(figure):
+        assert ax.get_xscale() == "symlog"
+        assert ax.get_xlim()[0] == 0
+        assert 3 <= len(ax.get_xticks()) <= 7
+
+
+def test_what_counts_is_drawn_in_steps_with_whole_numbers_at_its_axis():
+    run = trajectory(
+        kinks=line(np.array([0, 0, 1, 3, 3, 2, 2])), loss=line(), none=line(np.zeros(7, dtype=int))
+    )
+    kinks, loss, none = plot.run_figure(run).axes
+    assert [ax.lines[0].get_drawstyle() for ax in (kinks, loss, none)] == [
+        "steps-post",
+        "default",
+        "steps-post",
+    ]
+    for ax in (kinks, none):
+        ticks = ax.get_yticks()
+        assert np.array_equal(ticks, np.round(ticks))
+
+
+# The picture of a limit
+
+
+def made(w, a, x, y, b=None, slope=0.1, verdict="certified", multipliers=None, loss="exponential.mean"):
+    """A limit with these weights, and its data."""
+    data = Data(x, y, "made")
+    network = Network([w, [a]], None if b is None else [b, None], slope=slope)
+    f = network(data.x)
+    limit = Limit(
+        verdict=verdict,
+        missing=(),
+        network=network,
+        multipliers=np.ones(data.n) if multipliers is None else np.asarray(multipliers, dtype=float),
+        margins=f if loss.startswith("square") else data.y * f,
+        residuals={},
+        region=None,
+        kinks=(),
+        optimality=None,
+        comparison=None,
+        settings={"loss": loss},
+    )
+    return limit, data
+
+
+RNG = np.random.default_rng(0)
+PLANAR = {"w": [[2.0, 1.0], [-2.0, -1.0]], "a": [1.0, -1.0], "x": [[2, 1], [1, 2], [-1, -1]], "y": [1, 1, -1]}
+
+
+def drawn_points(ax):
+    """All points of a panel that are drawn as markers."""
+    return np.concatenate([c.get_offsets() for c in ax.collections if isinstance(c, PathCollection)])
+
+
+def lines_of_zero(ax):
+    """The points of the lines f = 0."""
+    (lines,) = [c for c in ax.collections if isinstance(c, QuadContourSet) and not c.filled]
+    return np.concatenate([path.vertices for path in lines.get_paths()])
+
+
+def test_the_picture_of_a_limit_has_three_panels_and_tells_the_verdict():
+    plane, values, samples = plot.limit_figure(*made(**PLANAR)).axes
+    assert plane.get_title(loc="left") == "made, exponential loss: certified"
+    assert "stable rank" in values.get_title(loc="left")
+    assert "support vectors" in samples.get_title(loc="left")
+
+
+def test_two_dimensional_data_are_drawn_where_they_are_with_rings_around_the_support_vectors():
+    limit, data = made(**PLANAR, multipliers=[0, 2, 1])
+    ax = plot.limit_figure(limit, data).axes[0]
+    expected = np.concatenate([data.x, data.x[[1, 2]]])
+    np.testing.assert_array_equal(drawn_points(ax), expected)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("$x_1$", "$x_2$")
+
+
+@pytest.mark.parametrize("bias", [None, [0.5, 0.25]], ids=["through the origin", "with a bias"])
+def test_the_line_in_the_plane_is_where_the_network_vanishes(bias):
+    limit, data = made(**PLANAR, b=bias)
+    points = lines_of_zero(plot.limit_figure(limit, data).axes[0])
+    assert len(points) > 50
+    assert np.abs(limit.network(points)).max() < 1e-3 * np.abs(limit.network(data.x)).max()
+    assert (np.abs(points).sum(axis=1).min() < 0.1) == (bias is None)
+
+
+def test_the_plane_is_that_of_the_leading_singular_vectors():
+    w, x = RNG.normal(size=(7, 5)), RNG.normal(size=(6, 5))
+    limit, data = made(w, np.ones(7), x, [1, -1] * 3)
+    ax = plot.limit_figure(limit, data).axes[0]
+    vectors = np.linalg.svd(w)[2][:2]
+    expected = x @ vectors.T
+    expected = np.concatenate([expected[::2], expected[1::2], expected])  # a class, the other, the rings
+    np.testing.assert_allclose(np.abs(drawn_points(ax)), np.abs(expected), atol=1e-12)
+    share = (np.linalg.svd(w)[1][:2] ** 2).sum() / (w**2).sum()
+    assert f"projection: the plane holds {100 * share:.3g}% of $|W|^2$" in ax.get_title(loc="left")
+    assert "singular vector of $W$" in ax.get_xlabel()
+
+
+def test_a_network_of_rank_two_depends_on_the_plane_alone_and_the_title_says_so():
+    frame = np.linalg.qr(RNG.normal(size=(40, 2)))[0].T
+    limit, data = made([[2.0, 1], [-1, 1]] @ frame, [1.0, -1.0], RNG.normal(size=(6, 40)), [1, -1] * 3)
+    ax = plot.limit_figure(limit, data).axes[0]
+    assert "$f$ depends on nothing else" in ax.get_title(loc="left")
+    in_plane = drawn_points(ax)[6:]
+    vectors = np.linalg.svd(limit.W)[2][:2]
+    signs = np.sign((data.x @ vectors.T)[0] * in_plane[0])
+    np.testing.assert_allclose(limit.network(in_plane @ (signs[:, None] * vectors)), limit.network(data.x))
+
+
+def test_where_the_network_has_rank_one_the_second_direction_is_the_leading_one_of_the_data():
+    x, direction = RNG.normal(size=(6, 8)), np.eye(8)[0]
+    limit, data = made(np.outer([1.0, -2.0], direction), [1.0, -1.0], x, [1, -1] * 3)
+    ax = plot.limit_figure(limit, data).axes[0]
+    assert "leading in the data" in ax.get_ylabel()
+    second = np.linalg.svd(x[:, 1:])[2][0]  # of what is left at right angles
+    expected = np.column_stack([x[:, 0], x[:, 1:] @ second])
+    np.testing.assert_allclose(np.abs(drawn_points(ax)[6:]), np.abs(expected), atol=1e-12)
+
+
+def test_neurons_of_one_direction_are_one_arrow_with_their_number():
+    w = np.array([[2.0, 1], [1, 0.5], [4, 2], [-1, 1], [1e-9, 0]])
+    limit, data = made(w, [1.0, 1, 1, -1, 1], PLANAR["x"], PLANAR["y"])
+    ax = plot.limit_figure(limit, data).axes[0]
+    arrows = [text for text in ax.texts if text.arrow_patch is not None]
+    assert len(arrows) == 2
+    assert sorted(text.get_text() for text in ax.texts if text.get_text()) == ["1", "3"]
+    longest = max(arrows, key=lambda arrow: np.linalg.norm(arrow.xy))
+    assert np.cross([*longest.xy, 0], [2, 1, 0])[2] == pytest.approx(0, abs=1e-12)
+
+
+def test_many_directions_are_thin_lines():
+    limit, data = made(RNG.normal(size=(100, 2)), RNG.normal(size=100), PLANAR["x"], PLANAR["y"])
+    ax = plot.limit_figure(limit, data).axes[0]
+    (lines,) = [c for c in ax.collections if isinstance(c, LineCollection)]
+    assert len(lines.get_segments()) == 100
+    assert lines.get_linewidth()[0] < 1
+
+
+def test_the_singular_values_are_drawn_and_the_title_tells_the_ranks():
+    w, a = RNG.normal(size=(9, 4)), np.array([1.0] * 5 + [-1.0] * 4)
+    limit, data = made(w, a, RNG.normal(size=(5, 4)), [1, -1, 1, -1, 1])
+    ax = plot.limit_figure(limit, data).axes[1]
+    for drawn, rows in zip(ax.lines, (w, w[:5], w[5:]), strict=True):
+        np.testing.assert_allclose(drawn.get_ydata(), np.linalg.svd(rows)[1], rtol=1e-12)
+    assert ax.get_yscale() == "log"
+    blocks = limit.block_stable_ranks
+    assert ax.get_title(loc="left") == (
+        f"stable rank and rank of $W$: {limit.stable_rank:.4g} and 4\n"
+        f"($W_+$: {blocks['+']:.4g} and 4, $W_-$: {blocks['-']:.4g} and 4)"
+    )
+
+
+@pytest.mark.parametrize("n", [8, 100])
+def test_multipliers_are_drawn_in_the_order_of_the_data_or_of_their_size(n):
+    multipliers = RNG.uniform(size=n) * (RNG.uniform(size=n) < 0.9)
+    limit, data = made(
+        [[1.0, 0.5], [-1, 0]], [1.0, -1], RNG.normal(size=(n, 2)), [1, -1] * (n // 2), None, 0.1
+    )
+    limit = replace(limit, multipliers=multipliers)
+    ax = plot.limit_figure(limit, data).axes[2]
+    heights = drawn_points(ax)[:, 1]
+    expected = multipliers if n == 8 else np.sort(multipliers)[::-1][: np.count_nonzero(multipliers)]
+    np.testing.assert_array_equal(heights, expected)
+    assert ax.get_title(loc="left") == f"{np.count_nonzero(multipliers)} of {n} samples are support vectors"
+
+
+def test_data_that_are_not_separated_show_their_margins():
+    limit, data = made(**PLANAR, verdict="not separated", multipliers=[0, 0, 0])
+    limit = replace(limit, margins=np.array([1.0, -2.0, 0.0]))
+    ax = plot.limit_figure(limit, data).axes[2]
+    np.testing.assert_array_equal(drawn_points(ax)[:, 1], limit.margins)
+    assert ax.get_title(loc="left") == "2 of 3 samples are on the wrong side"
+
+
+def test_the_square_loss_shows_outputs_beside_targets():
+    y = [0.5, -1.5, 1.0]
+    limit, data = made(**{**PLANAR, "y": y}, multipliers=[0, 0, 0], loss="square.mean")
+    ax = plot.limit_figure(limit, data).axes[2]
+    np.testing.assert_array_equal(drawn_points(ax)[:, 1], limit.margins[[1, 0, 2]])  # sorted by target
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), [-1.5, 0.5, 1.0])
+    assert "largest misfit" in ax.get_title(loc="left")
+
+
+@pytest.mark.parametrize(
+    ("w", "a"),
+    [
+        (np.ones((4, 1)), [1.0, 1, -1, -1]),
+        (np.outer([1.0, -1, 2], np.arange(1.0, 4)), [1.0, -1, 1]),
+        (RNG.normal(size=(3, 2)), [1.0, 1, 1]),
+        (np.eye(3, 100_000), [1.0, -1, 1]),
+    ],
+    ids=["one feature", "rank one", "one sign", "very wide"],
+)
+def test_special_limits_are_drawn_and_saved(w, a, tmp_path):
+    limit, data = made(w, a, RNG.normal(size=(4, w.shape[1])), [1, -1, 1, -1])
+    path = plot.save(plot.limit_figure(limit, data), tmp_path / "limit.png")
+    assert plt.imread(path).std() > 0.05
+
+
+def test_a_relu_network_is_left_white_where_it_vanishes():
+    limit, data = made(np.eye(2), [1.0, -1.0], PLANAR["x"], PLANAR["y"], slope=0.0)
+    ax = plot.limit_figure(limit, data).axes[0]
+    assert any("max" in text.get_text() for text in ax.get_legend().get_texts())
+    points = lines_of_zero(ax)
+    np.testing.assert_allclose(points[:, 0], points[:, 1], atol=1e-9)  # x_1 = x_2, and not the dead quadrant
+    assert points.min() > -0.1
+
+
+def test_a_deeper_network_is_drawn_without_sign_blocks():
+    limit, data = made(**PLANAR)
+    limit = replace(limit, network=Network([PLANAR["w"], np.eye(2), [[1.0, -1.0]]], slope=0.1))
+    plane, values, _ = plot.limit_figure(limit, data).axes
+    assert "2 neurons" in [text.get_text() for text in plane.get_legend().get_texts()]
+    assert len(values.lines) == 1
+
+
+def test_a_dollar_in_a_name_begins_no_formula(tmp_path):
+    limit, data = made(**PLANAR)
+    data = Data(data.x, data.y, "a$_b_$c\\frac$")
+    plot.save(plot.limit_figure(limit, data), tmp_path / "limit.png")
+
+
+def test_the_limit_of_other_data_is_told_so():
+    limit, data = made(**PLANAR)
+    with pytest.raises(
+        ValueError, match="this is the limit of another data set: it has 3 samples of 2 features"
+    ):
+        plot.limit_figure(limit, Data(data.x[:2], data.y[:2]))
+
+
+def test_drawing_a_limit_leaves_the_users_settings_alone():
+    before = dict(plt.rcParams)
+    plot.limit_figure(*made(**PLANAR))
+    assert dict(plt.rcParams) == before

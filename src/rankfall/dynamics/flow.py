@@ -269,8 +269,8 @@ def _warn(outcome: str, statistics: dict[str, Any]) -> None:
             f"The flow is chattering on kinks: {pairs} pairs of neuron and sample switch again and again. "
             f"Of {tried:,} steps {statistics['rejected_steps']:,} were rejected, and "
             f"{statistics['steps_across_kinks']:,} ended across a kink. An explicit solver can only zigzag "
-            "along a kink that the flow sticks to: the result is right to the tolerance, but slow. A looser "
-            "`rtol` or a larger slope helps.",
+            "along a kink that the flow sticks to: the result is right to the tolerance, but slow. For two "
+            "layers use `exact_flow`; else a looser `rtol` or a larger slope helps.",
             FlowWarning,
             stacklevel=3,
         )

@@ -6,7 +6,7 @@ kink, whose pulls $u_{ji} = P_{ji} r_i$ follow from the others' (`kinks.response
     w_j' = a_j \sum_i u_{ji} x_i,    a_j' = \sum_i r_i P_{ji} z_{ji},    z = W x,    f = \sum_j a_j P_j z_j.
 
 If the second layer is fixed it is even n-dimensional: $f' = K r(f)$ with a constant kernel K, and all weights
-and pre-activations are affine in $R = \int r$. Theory: docs/theory/exact-flow.md.
+and pre-activations are affine in $R = \int r$. Theory: docs/theory/ends.md.
 """
 
 from dataclasses import dataclass

@@ -114,74 +114,84 @@ def _share(
     return share
 
 
-def _stays(
+@dataclass(frozen=True)
+class _HalfLine:
+    """W + `offset` + T W_infinity for T >= `start`, and how near the flow stays to it."""
+
+    offset: np.ndarray
+    start: float
+    distance: float
+    change: np.ndarray  # (n): how far margins may be from the line's
+    others: (
+        np.ndarray
+    )  # (n): what samples that are not support vectors pull at the most, relative to the others
+
+
+def _half_line(
     walk: Walk, kernel: np.ndarray, point: Point, margins: np.ndarray, tight: np.ndarray
-) -> tuple[bool, str, float]:
-    """Is no point within the distance D of the half-line outside of the region?"""
+) -> _HalfLine:
+    """The half-line to which the flow tends if it stays in its region."""
     region, y, a = walk.region, walk.pull.y, walk.weights.a
     q, total = y * walk.outputs, point.multipliers.sum()
     share = point.multipliers / total
     gap = np.zeros(len(q))
-    gap[tight] = np.linalg.lstsq(kernel[np.ix_(tight, tight)], -np.log(share[tight]) - q[tight], rcond=1e-12)[
-        0
-    ]
-    offset = a[:, None] * (region.pulls(y * gap) @ region.x)  # the line is W + offset + T W_infinity
-    start = -gap.sum() / total  # T of the point of the line that is nearest to W
+    wanted = -np.log(share[tight]) - q[tight]
+    gap[tight] = np.linalg.lstsq(kernel[np.ix_(tight, tight)], wanted, rcond=1e-12)[0]
+    offset = a[:, None] * (region.pulls(y * gap) @ region.x)
+    start = float(-gap.sum() / total)  # where the line is nearest to W
     distance = float(np.linalg.norm(offset + start * point.w))
-    # What the line lacks to be a solution.
-    reach = np.sqrt(np.diag(kernel))
-    others = ~tight
-    if others.any():
-        line = q[others] + kernel[others] @ (gap + start * point.multipliers)
-        rates = margins[others] - 1
-        pulls = np.exp(np.minimum(start - line, 700.0))
-        distance += 2 * reach.max() * float((pulls * total / rates).sum())
-    if walk.pull.loss.name == "logistic":
-        distance += reach.max() * total * float(np.exp(-start)) * float((share**2).sum())
-    size = float(np.linalg.norm(walk.weights.w))
-    relative = distance / size
-    if region.slope == 1:  # there are no kinks
-        return True, "", relative
-    wrong = _leaves(walk, point, offset, start, distance)
-    if wrong:
-        return False, wrong, relative
-    wrong = _releases(walk, point, reach * distance, share)
-    return not wrong, wrong, relative
+    # What the line lacks to be a solution: samples that are not support vectors pull too, but less and less,
+    reach, others = np.sqrt(np.diag(kernel)), np.zeros(len(q))
+    slack = ~tight
+    line = q[slack] + kernel[slack] @ (gap + start * point.multipliers)
+    others[slack] = np.exp(np.minimum(start - line, 700.0))
+    distance += float(reach[slack] @ (others[slack] * total / (margins[slack] - 1)))
+    bent = 0.0
+    if walk.pull.loss.name == "logistic":  # and 1/(1 + e^q) is e^-q only up to e^-2q.
+        bent = float(np.exp(min(-start, 700.0)))
+        distance += float(reach @ share**2) * total * bent
+    return _HalfLine(offset, start, distance, reach * distance + share * bent, others)
 
 
-def _leaves(walk: Walk, point: Point, offset: np.ndarray, start: float, distance: float) -> str:
+def _stays(
+    walk: Walk, kernel: np.ndarray, point: Point, margins: np.ndarray, tight: np.ndarray
+) -> tuple[bool, str, float]:
+    """Is no point within the distance D of the half-line outside of the region?"""
+    line = _half_line(walk, kernel, point, margins, tight)
+    wrong = ""
+    if walk.region.slope < 1:  # else there are no kinks
+        wrong = _leaves(walk, point, line) or _releases(walk, point, line)
+    return not wrong, wrong, line.distance / float(np.linalg.norm(walk.weights.w))
+
+
+def _leaves(walk: Walk, point: Point, line: _HalfLine) -> str:
     """What may cross its kink on the way; nothing if the flow stays."""
-    region = walk.region
+    region, lengths = walk.region, walk.lengths
     moves = (region.slopes != 0).any(axis=1) & (walk.weights.a != 0)
     side = region.side.astype(float)
-    lengths = walk.lengths
-    now = side * (walk.weights.w @ region.x.T)
-    scale = lengths * np.linalg.norm(point.w, axis=1).max()
     speed = side * (point.w @ region.x.T)
-    at_start = now + side * ((offset + start * point.w) @ region.x.T)
-    if (speed < -1e-12 * scale).any():
-        return (
-            f"{int((speed < -1e-12 * scale).sum())} pairs cross their kinks on the way to this region's limit"
-        )
-    near = (at_start <= lengths * distance) & moves[:, None] & (side != 0) & (lengths > 0)
+    first = side * ((walk.weights.w + line.offset + line.start * point.w) @ region.x.T)
+    leaving = speed < -1e-12 * lengths * np.linalg.norm(point.w, axis=1).max()
+    if leaving.any():
+        return f"{int(leaving.sum())} pairs cross their kinks on the way to this region's limit"
+    near = (first <= lengths * line.distance) & moves[:, None] & (side != 0) & (lengths > 0)
     if near.any():
         return f"{int(near.sum())} pairs are so near to their kinks that they may still cross them"
     return ""
 
 
-def _releases(walk: Walk, point: Point, change: np.ndarray, share: np.ndarray) -> str:
-    """What may be released from its kink on the way; nothing if the flow stays.
-
-    `change` bounds how much margins differ from the line's; pulls then differ by the factor e^change.
-    """
-    region = walk.region
+def _releases(walk: Walk, point: Point, line: _HalfLine) -> str:
+    """What may be released from its kink on the way; nothing if the flow stays."""
+    region, share = walk.region, point.multipliers / point.multipliers.sum()
     neurons, samples = np.nonzero(region.held)
     if not len(neurons):
         return ""
     slopes = point.slopes[neurons, samples]
     if not np.isfinite(slopes).all():
         return "a kink is held whose sample is no support vector"
-    amplified = region.amplification(share)[neurons, samples] / share[samples]
-    spread = amplified * np.expm1(np.minimum(change.max() + change[samples], 50.0))
+    # Margins that differ by d mean pulls that differ by the factor e^d.
+    factor = np.exp(np.minimum(line.change.max() + line.change[samples], 50.0))
+    support, others = (region.amplification(part)[neurons, samples] for part in (share, line.others))
+    spread = (support * (factor - 1) + others * factor) / share[samples]
     loose = (slopes - spread < region.slope) | (slopes + spread > 1)
     return f"{int(loose.sum())} kinks may still be released" if loose.any() else ""

@@ -68,7 +68,7 @@ def peak(x: np.ndarray, c: np.ndarray, slope: float, starts: ArrayLike = (), bud
     samples with $c_i > 0$ of a minimum over those of the others, and with the minimax theorem
 
     $$M = \max_{v \in Z_+} \min_{z \in Z_-} |v - z|, \qquad
-      Z_\pm = \Big\{\sum_{\pm c_i > 0} p_i |c_i| x_i : \gamma \le p_i \le 1\Big\},$$
+      Z_\pm = \lbrace \sum_{\pm c_i > 0} p_i |c_i| x_i : \gamma \le p_i \le 1\rbrace,$$
 
     attained by $u = (v - z)/|v - z|$: how far the zonotope $Z_+$ reaches out of $Z_-$. The distance is convex
     in v, so a corner of $Z_+$ is the farthest. Branch and bound finds it; `starts` are directions worth

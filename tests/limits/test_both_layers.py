@@ -1,0 +1,223 @@
+from itertools import combinations
+
+import numpy as np
+import pytest
+from sklearn.svm import SVC
+
+from rankfall import Data, Network, limit
+from rankfall import data as rd
+from rankfall.dynamics.exact import walk_of
+from rankfall.dynamics.problem import Reduction
+from rankfall.limits.slow import SlowWalk
+from rankfall.loss import named
+
+RNG = np.random.default_rng
+
+
+# Oracles
+
+
+def hard_margin_by_enumeration(z):
+    """The shortest w with z w >= 1: the one support that solves the KKT conditions."""
+    for size in range(1, len(z) + 1):
+        for support in combinations(range(len(z)), size):
+            rows = z[list(support)]
+            multipliers, *_ = np.linalg.lstsq(rows @ rows.T, np.ones(size), rcond=1e-12)
+            w = multipliers @ rows
+            if (multipliers > 0).all() and (z @ w >= 1 - 1e-12).all():
+                return w
+    raise AssertionError("the data are not separable")
+
+
+def direction_and_margin(z):
+    """The unit vector of the largest margin, and that margin."""
+    w = hard_margin_by_enumeration(z)
+    return w / np.linalg.norm(w), 1 / np.linalg.norm(w)
+
+
+def separable(n, d, seed, gap=0.3):
+    """Data with labels in turn, linearly separable through the origin."""
+    x = RNG(seed).normal(size=(n, d))
+    y = np.where(np.arange(n) % 2, 1.0, -1.0)
+    x[:, 0] = y * (np.abs(x[:, 0]) + gap)
+    return Data(x @ np.linalg.qr(RNG(seed + 1).normal(size=(d, d)))[0], y)
+
+
+def certified(network, data, loss="exponential", **options):
+    found = limit(network, data, loss, show=False, **options)
+    assert found.certified, f"{found.verdict}: {found.missing}"
+    return found
+
+
+def layers(found):
+    """The first layer, with its bias as a last column, and the second one."""
+    bias = found.network.biases[0]
+    return (found.W if bias is None else np.column_stack([found.W, bias])), found.network.weights[1][0]
+
+
+# Linear networks: the support vector machine
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("start", ["large", "small", "two linear layers at the end"])
+def test_a_linear_network_becomes_the_support_vector_machine(seed, start):
+    data = separable(8, 3, seed)
+    network = {
+        "large": Network.gaussian((3, 6, 1), 1.0, 1.0, seed),
+        "small": Network.balanced((3, 6, 1), 1.0, 1e-3, seed),
+        "two linear layers at the end": Network.gaussian((3, 6, 1), 0.0, 1.0, seed, linear_tail=2),
+    }[start]
+    found = certified(network, data)
+    w, a = layers(found)
+    best, margin = direction_and_margin(data.y[:, None] * data.x)
+    np.testing.assert_allclose(a @ w * margin, best, atol=1e-7)
+    mirrored = np.concatenate([data.x, -data.x]), np.concatenate([data.y, -data.y])  # then there is no intercept
+    machine = SVC(kernel="linear", C=1e10, tol=1e-8).fit(*mirrored).coef_[0]
+    np.testing.assert_allclose(best, machine / np.linalg.norm(machine), atol=1e-4)
+    assert found.rank == 1
+    assert found.normalised_margin == pytest.approx(margin / 2, rel=1e-8)  # |theta|^2 = 2 |w|
+    assert found.optimality.verdict == "globally optimal"
+
+
+# Symmetric data: Lyu, Li, Wang and Arora 2021
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("slope", [0.1, 0.5])
+def test_on_symmetric_separable_data_a_leaky_network_has_the_largest_margin_of_all(slope, seed):
+    data = rd.symmetrise(separable(5, 3, seed))
+    found = certified(Network.balanced((3, 10, 1), slope, 1e-3, seed), data)
+    best, margin = direction_and_margin(data.y[:, None] * data.x)
+    assert found.normalised_margin == pytest.approx((1 + slope) / 4 * margin, rel=1e-8)
+    w, a = layers(found)
+    np.testing.assert_allclose(w, np.outer(a, best), atol=1e-8)
+    assert (a[a > 0] ** 2).sum() == pytest.approx((a[a < 0] ** 2).sum(), rel=1e-8)
+    assert (a[a > 0] ** 2).sum() == pytest.approx(found.norm**2 / 4, rel=1e-8)
+    assert found.optimality.verdict == "globally optimal"
+    assert found.comparison.boundary == "linear"
+    assert found.comparison.angle < 1e-5
+
+
+# Orthogonally separable data: Phuong and Lampert 2021
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_on_orthogonally_separable_data_the_neurons_of_a_sign_are_their_classs_machine(seed):
+    data = rd.orthogonally_separable(8, 4, seed)
+    assert rd.is_orthogonally_separable(data)
+    found = certified(Network.balanced((4, 12, 1), 0.0, 1e-3, seed), data)
+    w, a = layers(found)
+    sums, directions = [], []
+    for sign in (1, -1):
+        best, margin = direction_and_margin(data.x[data.y == sign])
+        live = (sign * a > 0) & (np.linalg.norm(w, axis=1) > 0)
+        assert live.any()
+        np.testing.assert_allclose(w[live], np.outer(np.abs(a[live]), best), atol=1e-8)
+        assert (a[live] ** 2).sum() == pytest.approx(1 / margin, rel=1e-8)
+        sums.append((a[live] ** 2).sum())
+        directions.append(best)
+    dead = a == 0
+    assert not w[dead].any()
+    both, cosine = sum(sums), directions[0] @ directions[1]
+    root = np.sqrt((sums[0] - sums[1]) ** 2 + 4 * sums[0] * sums[1] * cosine**2)
+    assert found.stable_rank == pytest.approx(2 * both / (both + root), rel=1e-8)
+    assert found.rank == 2
+    assert found.optimality.verdict == "globally optimal"
+
+
+# A KKT point that is no optimum: Vardi, Shamir and Srebro 2021
+
+
+def test_a_kkt_point_that_is_not_globally_optimal_is_told_so():
+    # x_1 and x_2 could have a neuron each, but the only one alive lies between them; x_3 is there for a second
+    # class. So w_1 = 2 e_2, a_1 = 2, lambda_1 = lambda_2 = 2; w_3 = e_3, a_3 = -1, lambda_3 = 1.
+    data = Data([[1.0, 0.25, 0.0], [-1.0, 0.25, 0.0], [0.0, 0.0, 1.0]], [1.0, 1.0, -1.0])
+    start = Network([[[0.0, 1.0, 0.0], [0.0, -0.5, 0.0], [0.0, 0.0, 1.0]], [[1.0, 0.5, -1.0]]], slope=0.0)
+    found = certified(start, data)
+    w, a = layers(found)
+    np.testing.assert_allclose(w, [[0.0, 2.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 1.0]], atol=1e-10)
+    np.testing.assert_allclose(a, [2.0, 0.0, -1.0], atol=1e-10)
+    np.testing.assert_allclose(found.multipliers, [2.0, 2.0, 1.0], rtol=1e-10)
+    length = np.sqrt(1 + 1 / 16)
+    judged = found.optimality
+    assert judged.verdict == "not globally optimal"
+    assert judged.gap == pytest.approx(2 * length - 1, rel=1e-8)  # max |F| = 2 |x_1|
+    along = judged.better @ data.x[:2].T / length
+    assert max(along) == pytest.approx(1, abs=1e-8)
+    # One neuron for each of x_1 and x_2 costs 2/|x_i|, and that is |theta|^2 = 2 + 4/|x_1| instead of 10.
+    assert judged.gain == pytest.approx((2 + 4 / length) / 10, rel=1e-6)
+
+
+# Identities at every KKT point
+
+
+def several(seed):
+    """Random limits of networks that are neither small nor linear; some have kinks, some dead neurons."""
+    slope, bias = (0.0, 0.1, 0.5)[seed % 3], bool(seed % 2)
+    data = Data(RNG(seed).normal(size=(6, 4)), [1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
+    network = Network.gaussian((4, 8, 1), slope, 1.0, seed + 100, bias=(bias, False))
+    return data, network, certified(network, data, ("exponential", "logistic")[seed % 2], optimality=False)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_balance_unit_pulls_and_euler_hold_at_the_limit(seed):
+    data, network, found = several(seed)
+    w, a = layers(found)
+    x = data.x if network.biases[0] is None else np.column_stack([data.x, np.ones(6)])
+    np.testing.assert_allclose(np.abs(a), np.linalg.norm(w, axis=1), atol=1e-9)
+    slope = float(network.slope)
+    slopes = np.where(found.region > 0, 1.0, slope)
+    for neuron, sample, at_kink in found.kinks:
+        assert slope <= at_kink <= 1
+        slopes[neuron, sample] = at_kink
+    pulls = (slopes * found.multipliers * data.y) @ x
+    live = a != 0
+    assert live.any()
+    np.testing.assert_allclose(np.linalg.norm(pulls[live], axis=1), 1.0, rtol=1e-9)  # |v_j| = 1
+    np.testing.assert_allclose(w[live], a[live, None] * pulls[live], atol=1e-9)
+    assert (np.linalg.norm(pulls[~live], axis=1) < 1).all()  # what is not in the limit has lost
+    assert found.multipliers.sum() == pytest.approx(found.norm**2 / 2, rel=1e-9)  # Euler
+    assert found.multipliers.sum() == pytest.approx(1 / (2 * found.normalised_margin), rel=1e-9)
+    margins = data.y * found.network(data.x)
+    assert margins.min() == pytest.approx(1, rel=1e-9)
+    np.testing.assert_allclose(found.multipliers * (margins - 1), 0.0, atol=1e-9)
+    np.testing.assert_allclose(found.margins, margins, rtol=1e-9)
+
+
+# The slow flow
+
+
+def late_walk(margin, seed=3):
+    """The exact flow of both layers up to a margin, on data of which a neuron sees only a part."""
+    data = Data(RNG(seed).normal(size=(6, 3)), [1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
+    network = Network.gaussian((3, 10, 1), 0.1, 1.0, seed)
+    walk = walk_of(Reduction([network], data, named("exponential")).one, rtol=1e-10)
+    while (walk.pull.y * walk.outputs).min() < margin:
+        walk.advance()
+    return walk
+
+
+def direction(walk):
+    theta = np.concatenate([walk.weights.w.ravel(), walk.weights.a])
+    return theta / np.linalg.norm(theta)
+
+
+def slow_error(margin):
+    """How far the slow flow is from the exact one when margins have grown tenfold, and how far both went."""
+    walk = late_walk(margin)
+    start, before = direction(walk), float((walk.pull.y * walk.outputs).min())
+    slow = SlowWalk(walk)
+    walk = late_walk(margin)
+    while (walk.pull.y * walk.outputs).min() < 10 * margin:
+        walk.advance()
+    end = np.log((walk.pull.y * walk.outputs).min() / before)
+    while slow.clock < end:
+        slow.advance(end - slow.clock)
+    return np.linalg.norm(direction(slow) - direction(walk)), np.linalg.norm(direction(walk) - start)
+
+
+def test_the_slow_flow_is_the_exact_flow_up_to_one_over_the_margin():
+    errors, ways = zip(*[slow_error(margin) for margin in (1e2, 1e3)], strict=True)
+    assert min(ways) > 20 * errors[1]
+    assert errors[1] < 1e-3
+    assert 5 < errors[0] / errors[1] < 20
