@@ -29,6 +29,8 @@ from rankfall.progress import progress
 from rankfall.trajectory import Trajectory, to_dataset, versions
 
 LOSSES = ("exponential", "logistic", "square")
+RESTS = "came to rest: nothing moves any more, and what was asked for will never be reached"
+STILL = 10  # steps, each up to four times as long as the one before, in which nothing moves
 
 
 def exact_flow(
@@ -189,6 +191,7 @@ class _March:
         self.kinks: list[int] = []
         self.regions: list[int] = []
         self.region_count = 1
+        self._still = 0
         self._targets = self._schedule(record)
         self._keep(0.0, -np.inf, walk.weights)
 
@@ -219,9 +222,10 @@ class _March:
                 while not outcome and walk.steps < budget:
                     piece = walk.step(self._most())
                     stop, outcome = self._stop(piece)
-                    while target <= self._clock(piece, stop):
+                    while np.isfinite(target) and target <= self._clock(piece, stop):
                         self._record(piece, self._place(piece, target, stop), target)
                         target = next(self._targets, np.inf)
+                    outcome = outcome or self._at_rest(piece)
                     walk.take(piece, None if stop == piece.cut else stop)
                     self.region_count += bool(piece.hits) and stop == piece.cut
                     self._show(shown, budget)
@@ -233,6 +237,12 @@ class _March:
         if now > self.times[-1]:
             self._keep(now, walk.log_time, walk.weights)
         return outcome or SPENT.format(budget=budget, t=now)
+
+    def _at_rest(self, piece: Piece) -> str:
+        """The outcome, if there is no time to arrive at and the flow does not move any more."""
+        moves = piece.hits or np.ptp(piece.outputs, axis=0).max() > 1e-15 * np.abs(piece.outputs).max()
+        self._still = 0 if moves else self._still + 1
+        return RESTS if self._still >= STILL and np.isinf(self.until.time) else ""
 
     def _most(self) -> float:
         """How far the next step may go, in the walk's clock."""
