@@ -30,7 +30,8 @@ from rankfall.trajectory import Trajectory, to_dataset, versions
 
 LOSSES = ("exponential", "logistic", "square")
 RESTS = "came to rest: nothing moves any more, and what was asked for will never be reached"
-STILL = 10  # steps, each up to four times as long as the one before, in which nothing moves
+BALANCED = 1e-10  # pulls that cancel to this share do not move anything
+STILL = 3  # steps in which they do so
 
 
 def exact_flow(
@@ -240,8 +241,10 @@ class _March:
 
     def _at_rest(self, piece: Piece) -> str:
         """The outcome, if there is no time to arrive at and the flow does not move any more."""
-        moves = piece.hits or np.ptp(piece.outputs, axis=0).max() > 1e-15 * np.abs(piece.outputs).max()
-        self._still = 0 if moves else self._still + 1
+        r, kernel = self.walk.present_pulls(), piece.motion.kernel
+        balanced = np.abs(kernel @ r).max() <= BALANCED * (np.abs(kernel) @ np.abs(r)).max()
+        fitted = np.abs(r).max() <= 10 * self.walk.pull.rounding(piece.outputs[0])
+        self._still = self._still + 1 if balanced or fitted else 0
         return RESTS if self._still >= STILL and np.isinf(self.until.time) else ""
 
     def _most(self) -> float:

@@ -49,7 +49,7 @@ class Event:
 
 def first_zero(z: np.ndarray, v: np.ndarray, least: np.ndarray) -> float:
     """A little beyond where the first of z + v t is zero, of those that are not at zero now."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         times = np.where((z * v < 0) & (np.abs(z) > least), -z / v, np.inf)
     return float(times.min(initial=np.inf)) * 1.25
 
@@ -161,9 +161,9 @@ class Walk:
             log_loss=self.log_loss(whole),
             normalised=self.pull.normalised,
         )
-        grown = step * min(GROWTH, 0.8 * max(rough, 1e-30) ** (-1 / STAGES))
+        grown = float(step) * min(GROWTH, 0.8 * float(max(rough, 1e-30)) ** (-1 / STAGES))
         self._next = max(grown, self._next) if step < self._next else grown
-        self._calm = 0.0 if hits else step  # after a step without event, the next may be longer
+        self._calm = 0.0 if hits else float(step)  # after a step without event, the next may be longer
         return piece
 
     def _guess_step(self, r: np.ndarray, longest: float) -> float:
