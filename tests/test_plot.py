@@ -9,7 +9,7 @@ from matplotlib.contour import QuadContourSet
 from matplotlib.figure import Figure
 
 from rankfall import Data, Limit, Network, Trajectory, Until, descent, exact_flow, linear, logarithmic, plot
-from rankfall.data import xor
+from rankfall.data import orthogonally_separable, xor
 
 TIME = np.linspace(0.0, 3.0, 7)
 
@@ -195,10 +195,9 @@ def test_a_figure_without_an_ending_is_a_value_error_that_names_it(tmp_path):
 
 
 def test_the_run_of_an_exact_flow_is_drawn_with_its_kinks_and_regions():
-    network = Network.gaussian((2, 4, 1), 0.0, 0.1, seed=0)
-    run = exact_flow(
-        network, xor(), "exponential", Until(loss=1e-6), clock="loss", measures=["loss"], show=False
-    )
+    network = Network.fixed_second_layer((2, 6, 1), 0.1, 1e-3, seed=0)
+    data, end = orthogonally_separable(n=4, dim=2), Until(loss=1e-6)
+    run = exact_flow(network, data, "exponential", end, clock="loss", measures=["loss"], show=False)
     figure = plot.run_figure(run)
     assert [ax.get_ylabel() for ax in shown(figure)] == ["loss", "kinks held", "regions visited"]
     assert {ax.get_xlabel() for ax in shown(figure)} == {"loss clock $s$"}
@@ -277,7 +276,7 @@ def test_two_dimensional_data_are_drawn_where_they_are_with_rings_around_the_sup
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("$x_1$", "$x_2$")
 
 
-@pytest.mark.parametrize("bias", [None, [0.5, 0.25]], ids=["through the origin", "with a bias"])
+@pytest.mark.parametrize("bias", [None, [2.0, 0.0]], ids=["through the origin", "with a bias"])
 def test_the_line_in_the_plane_is_where_the_network_vanishes(bias):
     limit, data = made(**PLANAR, b=bias)
     points = lines_of_zero(plot.limit_figure(limit, data).axes[0])
@@ -304,7 +303,7 @@ def test_a_network_of_rank_two_depends_on_the_plane_alone_and_the_title_says_so(
     limit, data = made([[2.0, 1], [-1, 1]] @ frame, [1.0, -1.0], RNG.normal(size=(6, 40)), [1, -1] * 3)
     ax = plot.limit_figure(limit, data).axes[0]
     assert "$f$ depends on nothing else" in ax.get_title(loc="left")
-    in_plane = drawn_points(ax)[6:]
+    in_plane = np.asarray(drawn_points(ax)[6:])
     vectors = np.linalg.svd(limit.W)[2][:2]
     signs = np.sign((data.x @ vectors.T)[0] * in_plane[0])
     np.testing.assert_allclose(limit.network(in_plane @ (signs[:, None] * vectors)), limit.network(data.x))
@@ -335,7 +334,7 @@ def test_many_directions_are_thin_lines():
     limit, data = made(RNG.normal(size=(100, 2)), RNG.normal(size=100), PLANAR["x"], PLANAR["y"])
     ax = plot.limit_figure(limit, data).axes[0]
     (lines,) = [c for c in ax.collections if isinstance(c, LineCollection)]
-    assert len(lines.get_segments()) == 100
+    assert 95 <= len(lines.get_segments()) <= 100  # within a milliradian they are one
     assert lines.get_linewidth()[0] < 1
 
 
@@ -411,7 +410,8 @@ def test_a_relu_network_is_left_white_where_it_vanishes():
 
 def test_a_deeper_network_is_drawn_without_sign_blocks():
     limit, data = made(**PLANAR)
-    limit = replace(limit, network=Network([PLANAR["w"], np.eye(2), [[1.0, -1.0]]], slope=0.1))
+    deeper = Network([[[2.0, 1.0], [1.0, -1.0]], np.eye(2), [[1.0, -1.0]]], slope=0.1)
+    limit = replace(limit, network=deeper)
     plane, values, _ = plot.limit_figure(limit, data).axes
     assert "2 neurons" in [text.get_text() for text in plane.get_legend().get_texts()]
     assert len(values.lines) == 1

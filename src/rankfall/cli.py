@@ -383,7 +383,7 @@ def _margin_facts(limit: "Limit") -> "Iterator[tuple[str, str]]":
     yield "outputs" if square else "margins", f"{limit.margins.min():.6g} to {limit.margins.max():.6g}"
     if limit.multipliers.any() and limit.network.homogeneity:
         yield "normalised margin", f"{limit.normalised_margin:.6g}"
-    if limit.region is not None:
+    if limit.region is not None and limit.verdict != "not separated":
         yield "kinks", f"{len(limit.kinks)} of {limit.region.size:,} pairs of neuron and sample"
 
 

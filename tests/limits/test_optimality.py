@@ -1,12 +1,14 @@
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize, nnls
+from scipy.optimize import lsq_linear, minimize, nnls
 
-from rankfall.limits.optimality import optimality_of_both, optimality_of_fixed, peak
+from rankfall.limits import optimality
+from rankfall.limits.optimality import _Search, optimality_of_both, optimality_of_fixed, peak
 
 RNG = np.random.default_rng
 SEEDS = st.integers(0, 2**32 - 1)
@@ -75,6 +77,34 @@ def test_peak_is_the_largest_over_all_cells_of_the_arrangement(seed, slope, n, d
         assert_attained(found, x, c, slope)
 
 
+@settings(deadline=None, max_examples=40)
+@given(SEEDS, SLOPES, st.floats(1e-4, 1e-1))
+def test_peak_of_almost_parallel_inputs_is_bracketed(seed, slope, apart):
+    rng = RNG(seed)
+    x, c = rng.normal(size=3) + apart * rng.normal(size=(6, 3)), rng.normal(size=6)
+    found, true, rounding = peak(x, c, slope), peak_over_all_cells(x, c, slope), 1e-11 * np.abs(c).sum()
+    assert found.value - rounding <= true <= found.upper + rounding
+    assert found.upper - found.value < 1e-9 * np.abs(c).sum()
+
+
+@settings(deadline=None, max_examples=60)
+@given(SEEDS, SLOPES, st.integers(0, 3), st.integers(0, 4), st.sampled_from([3, 200]))
+def test_bound_of_a_node_is_at_least_the_distance_of_each_of_its_corners(seed, slope, n, level, dim):
+    # In 200 dimensions the vectors are almost orthogonal, and the bound is almost attained.
+    rng = RNG(seed)
+    search = _Search(rng.normal(size=(4, dim)), rng.normal(size=(n, dim)), slope)
+    signs = np.where(np.arange(4) < level, rng.choice([-1.0, 1.0], size=4), 0.0)
+    bound, _ = search.bounds(signs[None], np.array([level]), np.ones((1, n)))
+    corners = [c for c in product((-1.0, 1.0), repeat=4) if (np.array(c) == signs)[:level].all()]
+    for corner in corners:
+        v = np.where(np.array(corner) > 0, 1.0, slope) @ search.up
+        distance = np.linalg.norm(v - search.down.sum(axis=0))
+        if n and slope < 1:
+            fit = lsq_linear(search.down.T, v, (slope, 1), method="trf", tol=1e-12)
+            distance = np.linalg.norm(v - fit.x @ search.down)
+        assert distance <= bound[0] * (1 + 1e-6)
+
+
 @pytest.mark.parametrize(("n", "dim"), [(20, 5), (24, 40)])
 @pytest.mark.parametrize("slope", [0.0, 0.2])
 def test_local_search_from_many_directions_reaches_the_peak_and_nothing_above(n, dim, slope):
@@ -86,7 +116,7 @@ def test_local_search_from_many_directions_reaches_the_peak_and_nothing_above(n,
         gradient = (c * np.where(x @ u > 0, 1.0, slope)) @ x
         return -heights(u, x, c, slope), -(gradient - (gradient @ u) * u) / np.linalg.norm(v)
 
-    best = max(-minimize(down, rng.normal(size=dim), jac=True, method="L-BFGS-B").fun for _ in range(20))
+    best = max(-minimize(down, rng.normal(size=dim), jac=True, method="L-BFGS-B").fun for _ in range(10))
     found = peak(x, c, slope)
     assert found.exact
     assert_attained(found, x, c, slope)
@@ -130,11 +160,11 @@ def test_a_peak_moves_with_the_coordinates_and_scales_with_the_coefficients():
 
 
 def test_a_direction_that_is_known_is_where_the_search_starts():
-    x, c = random_sum(RNG(5), 60, 3)
-    u = RNG(0).normal(size=(1000, 3))
-    known = u[np.argmax(heights(u / np.linalg.norm(u, axis=1, keepdims=True), x, c, 0.0))]
-    reached = heights(known / np.linalg.norm(known), x, c, 0.0)
-    assert peak(x, c, 0.0, starts=[known], budget=1).value >= reached * (1 - 1e-12)
+    x, c = random_sum(RNG(16), 100, 6)
+    alone, long = peak(x, c, 0.0, budget=1), peak(x, c, 0.0, budget=2e8)
+    assert alone.value < 0.995 * long.value
+    known = peak(x, c, 0.0, starts=[alone.direction, 5 * long.direction], budget=1)
+    assert known.value >= long.value * (1 - 1e-12)
 
 
 # Limits with closed forms
@@ -155,7 +185,7 @@ def frei_limit(rng, slope, size):
 
 
 def relu_orthogonal_limit(rng, n=6, m=40):
-    """Orthogonal inputs; neurons are active on samples of their sign as chance has it, one on each at least."""
+    """Orthogonal inputs; neurons are active on samples of their sign by chance, at least one on each."""
     x, y = orthogonal(rng, n, n + 2, 2.0), np.where(np.arange(n) % 2, 1.0, -1.0)
     a = np.where(np.arange(m) % 2, 1.0, -1.0) / np.sqrt(m)
     active = (a[:, None] * y > 0) & (rng.normal(size=(m, n)) > 0)
@@ -231,10 +261,28 @@ def test_limit_of_both_layers_on_orthogonal_inputs_is_globally_optimal():
     v = np.array([shares[y == s] @ x[y == s] for s in (1, -1)])
     sizes = np.linalg.norm(v, axis=1)
     w, a = v / np.sqrt(sizes)[:, None], np.sqrt(sizes) * [1, -1]
-    found = optimality_of_both(w, a, x, y, 0.0, shares / np.where(y > 0, *sizes))
+    multipliers = shares / np.where(y > 0, *sizes)
+    found = optimality_of_both(w, a, x, y, 0.0, multipliers)
     assert found.verdict == "globally optimal"
     assert abs(found.gap) < 1e-12
     assert "any width" in found.reason
+    assert optimality_of_both(3 * w, 3 * a, x, y, 0.0, multipliers).verdict == "globally optimal"
+    assert optimality_of_both(2 * w, a / 2, x, y, 0.0, multipliers).verdict == "unknown"  # not balanced
+
+
+def test_a_peak_that_is_only_bounded_proves_no_more_than_its_bound(monkeypatch):
+    def vague(x, c, slope, starts=()):
+        found = peak(x, c, slope)
+        return replace(found, upper=1.1 * found.value, exact=False)
+
+    monkeypatch.setattr(optimality, "peak", vague)
+    w, a, x, y, multipliers = frei_limit(RNG(1), 0.5, 3.0)
+    found = optimality_of_fixed(w, a, x, y, 0.5, multipliers)
+    assert (found.verdict, found.exact) == ("unknown", False)
+    assert found.gap == pytest.approx(1 - 1 / 1.1**2, abs=1e-12)
+    found = optimality_of_both([[1.0]], [1.0], [[1.0]], [1.0], 0.0, [1.0])
+    assert (found.verdict, found.exact) == ("unknown", False)
+    assert found.gap == pytest.approx(0.1, abs=1e-12)
 
 
 # The counterexample of Vardi, Shamir and Srebro 2021: a KKT point that is no local minimum

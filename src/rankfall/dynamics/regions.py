@@ -48,6 +48,12 @@ class Region:
         self._samples = np.pad(self._samples, more, constant_values=len(self.x))
         self._response = np.pad(self._response, (*more, (0, 0)))
 
+    def copy_kinks(self, other: "Region") -> None:
+        """Hold the same kinks as another region."""
+        self.side, self.slopes, self.held = other.side.copy(), other.slopes.copy(), other.held.copy()
+        self._samples, self._response = other._samples.copy(), other._response.copy()
+        self._reach = other._reach.copy()
+
     def place(self, neuron: int, samples: np.ndarray, slopes: np.ndarray) -> None:
         """Give a neuron these slopes on all samples; of the `samples` hold those with a slope inside."""
         inside = samples[(slopes[samples] > self.slope) & (slopes[samples] < 1)]

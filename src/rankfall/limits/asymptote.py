@@ -1,26 +1,28 @@
-r"""Where a flow with fixed second layer would go if it stayed in its region, and a proof that it does stay.
+r"""Where a flow with fixed second layer goes if it stays in its cell, and a proof that it does stay.
 
-In a region with its kinks held, f is linear in the features $h_i = y_i \nabla f(x_i)$, so the flow is that of
-a convex loss, and its direction converges to the hard-margin solution $W_\infty = \sum_i \lambda_i h_i$
-there. More is true:
+In a cell (`cell.py`) the loss is convex in W, and the flow is that of its shortest subgradient. Its direction
+converges to the solution $W_\infty = \sum_i \lambda_i h_i$ of the convex margin problem of the cell. More is
+true:
 
-1. The line $W(T) = W_\infty T + W_0$ on which the margins are $q_i = T - \log \pi_i$, $\pi =
-   \lambda/\sum\lambda$, is itself a solution for the exponential loss (its pulls are $\pi$ for ever), up to
-   what the samples that are not support vectors still pull, which is integrable.
-2. The gradient of a convex function is monotone, so that two solutions never move apart: |W - W(T)| never
-   grows.
+1. In the region of $W_\infty$ margins are linear, with gradients $h_i$. The half-line $W_0 + T W_\infty$ on
+   which they are $q_i = T - \log \pi_i$, $\pi = \lambda/\sum\lambda$, is itself a solution for the
+   exponential loss (its pulls are $\pi$ for ever), up to what the samples that are not support vectors still
+   pull, which is integrable.
+2. The subgradient of a convex function is monotone, so that two solutions never move apart.
 
-So the flow stays within the distance D of an explicit half-line, D measured now. It stays in its region if no
-point that near to the half-line is outside. This is a finite check. For the logistic loss the line is a
-solution up to $e^{-T}$, which is added to D.
+So the flow stays within its present distance D of an explicit half-line, whatever kinks it still meets, as
+long as no friendly pair crosses its kink: and none does if no point that near to the half-line is outside of
+the cell. This is a finite check. For the logistic loss the line is a solution up to $e^{-T}$, which is added
+to D.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from rankfall.data import hard_margin_of_gram
+from rankfall.dynamics.regions import Region
 from rankfall.dynamics.walk import Walk
+from rankfall.limits.cell import CellLimit, solve_cell
 from rankfall.limits.kkt import Point
 
 _TIGHT = 1e-9  # a margin this close to 1 is 1
@@ -29,42 +31,46 @@ _NEWTON = 100
 
 @dataclass(frozen=True)
 class Asymptote:
-    """The end of the flow if it stays in its region."""
+    """The end of the flow if it stays in its cell."""
 
     point: Point
-    margins: np.ndarray  # of the region's linear problem
+    region: Region
     stays: bool
     why: str  # what is missing, where it is not known to stay
     distance: float  # to the half-line, relative to the length of the weights
 
 
-def asymptote(walk: Walk) -> Asymptote | None:
-    """The asymptote of a walk with fixed second layer; None if its region has no margin."""
-    region, y = walk.region, walk.pull.y
-    kernel = y[:, None] * region.kernel(walk.weights.a) * y
-    solution = hard_margin_of_gram(kernel)
-    if solution is None:
+def asymptote(walk: Walk, kinks: np.ndarray | None = None) -> Asymptote | None:
+    """The asymptote of a walk with fixed second layer; None if its cell has no margin.
+
+    `kinks` (m, n) guesses which pairs are held in the end, where the walk itself does not know.
+    """
+    y, a = walk.pull.y, walk.weights.a
+    found = solve_cell(walk.region, a, y, walk.present_pulls(), kinks)
+    if found is None:
         return None
-    tight = solution.margins < 1 + _TIGHT
-    share = _share(kernel, tight, solution.multipliers, y * walk.outputs)
+    region = found.region
+    kernel = y[:, None] * region.kernel(a) * y
+    tight = found.margins < 1 + _TIGHT
+    share = _share(kernel, tight, found.multipliers, y * walk.outputs)
     if share is None:
-        point = _point(walk, solution.multipliers)
-        return Asymptote(point, solution.margins, False, "a support vector has the multiplier zero", np.inf)
-    multipliers = share * solution.norm2
-    point = _point(walk, multipliers)
-    stays, why, distance = _stays(walk, kernel, point, solution.margins, tight)
-    return Asymptote(point, solution.margins, stays, why, distance)
+        point = _point(found, found.multipliers, a, y)
+        return Asymptote(point, region, False, "a support vector has the multiplier zero", np.inf)
+    point = _point(found, share * found.multipliers.sum(), a, y)
+    line = _half_line(walk, region, kernel, point, found.margins, tight)
+    why = "" if region.slope == 1 else _leaves(walk, region, point, line)
+    size = float(np.linalg.norm(walk.weights.w))
+    return Asymptote(point, region, not why, why, line.distance / size)
 
 
-def _point(walk: Walk, multipliers: np.ndarray) -> Point:
-    """The hard-margin solution of the region."""
-    region, y = walk.region, walk.pull.y
+def _point(found: CellLimit, multipliers: np.ndarray, a: np.ndarray, y: np.ndarray) -> Point:
+    """The solution of the cell as a KKT point."""
+    region = found.region
     pulls = region.pulls(y * multipliers)
     slopes = region.slopes.copy()
-    held = region.held
     with np.errstate(divide="ignore", invalid="ignore"):
-        slopes[held] = (pulls / (y * multipliers))[held]
-    return Point(walk.weights.a[:, None] * (pulls @ region.x), walk.weights.a, multipliers, slopes)
+        slopes[region.held] = (pulls / (y * multipliers))[region.held]
+    return Point(a[:, None] * (pulls @ region.x), a, multipliers, slopes)
 
 
 def _share(
@@ -116,82 +122,73 @@ def _share(
 
 @dataclass(frozen=True)
 class _HalfLine:
-    """W + `offset` + T W_infinity for T >= `start`, and how near the flow stays to it."""
+    """`origin` + T W_infinity for T >= `start`, and how near to it the flow stays."""
 
-    offset: np.ndarray
+    origin: np.ndarray
     start: float
     distance: float
-    change: np.ndarray  # (n): how far margins may be from the line's
-    others: (
-        np.ndarray
-    )  # (n): what samples that are not support vectors pull at the most, relative to the others
 
 
 def _half_line(
-    walk: Walk, kernel: np.ndarray, point: Point, margins: np.ndarray, tight: np.ndarray
+    walk: Walk, region: Region, kernel: np.ndarray, point: Point, margins: np.ndarray, tight: np.ndarray
 ) -> _HalfLine:
-    """The half-line to which the flow tends if it stays in its region."""
-    region, y, a = walk.region, walk.pull.y, walk.weights.a
-    q, total = y * walk.outputs, point.multipliers.sum()
+    """The half-line to which the flow tends, nearest to its present state."""
+    y, a, now = walk.pull.y, walk.weights.a, walk.weights.w
+    total = point.multipliers.sum()
     share = point.multipliers / total
+    origin = _onto_kinks(region, now)
+    q = y * (a @ (region.slopes * (origin @ region.x.T)))
     gap = np.zeros(len(q))
-    wanted = -np.log(share[tight]) - q[tight]
-    gap[tight] = np.linalg.lstsq(kernel[np.ix_(tight, tight)], wanted, rcond=1e-12)[0]
-    offset = a[:, None] * (region.pulls(y * gap) @ region.x)
-    start = float(-gap.sum() / total)  # where the line is nearest to W
-    distance = float(np.linalg.norm(offset + start * point.w))
+    gap[tight] = np.linalg.lstsq(kernel[np.ix_(tight, tight)], (-np.log(share) - q)[tight], rcond=1e-12)[0]
+    origin = origin + a[:, None] * (region.pulls(y * gap) @ region.x)
+    nearest = float(((now - origin) * point.w).sum() / (point.w**2).sum())
+    start = max(nearest, _first_inside(region, origin, point.w))
+    if not np.isfinite(start):
+        return _HalfLine(origin, start, np.inf)
+    distance = float(np.linalg.norm(now - origin - start * point.w))
     # What the line lacks to be a solution: samples that are not support vectors pull too, but less and less,
-    reach, others = np.sqrt(np.diag(kernel)), np.zeros(len(q))
-    slack = ~tight
+    reach, slack = np.sqrt(np.diag(kernel)), ~tight
     line = q[slack] + kernel[slack] @ (gap + start * point.multipliers)
-    others[slack] = np.exp(np.minimum(start - line, 700.0))
-    distance += float(reach[slack] @ (others[slack] * total / (margins[slack] - 1)))
-    bent = 0.0
+    others = np.exp(np.minimum(start - line, 700.0))
+    distance += float(reach[slack] @ (others * total / (margins[slack] - 1)))
     if walk.pull.loss.name == "logistic":  # and 1/(1 + e^q) is e^-q only up to e^-2q.
-        bent = float(np.exp(min(-start, 700.0)))
-        distance += float(reach @ share**2) * total * bent
-    return _HalfLine(offset, start, distance, reach * distance + share * bent, others)
+        distance += float(reach @ share**2) * total * float(np.exp(min(-start, 700.0)))
+    return _HalfLine(origin, start, distance)
 
 
-def _stays(
-    walk: Walk, kernel: np.ndarray, point: Point, margins: np.ndarray, tight: np.ndarray
-) -> tuple[bool, str, float]:
-    """Is no point within the distance D of the half-line outside of the region?"""
-    line = _half_line(walk, kernel, point, margins, tight)
-    wrong = ""
-    if walk.region.slope < 1:  # else there are no kinks
-        wrong = _leaves(walk, point, line) or _releases(walk, point, line)
-    return not wrong, wrong, line.distance / float(np.linalg.norm(walk.weights.w))
+def _onto_kinks(region: Region, w: np.ndarray) -> np.ndarray:
+    """The nearest weights at which all pairs held are at their kinks."""
+    w = w.copy()
+    for neuron in np.flatnonzero(region.held.any(axis=1)):
+        rows = region.x[region.held[neuron]]
+        w[neuron] -= rows.T @ np.linalg.solve(rows @ rows.T, rows @ w[neuron])
+    return w
 
 
-def _leaves(walk: Walk, point: Point, line: _HalfLine) -> str:
-    """What may cross its kink on the way; nothing if the flow stays."""
-    region, lengths = walk.region, walk.lengths
-    moves = (region.slopes != 0).any(axis=1) & (walk.weights.a != 0)
+def _first_inside(region: Region, origin: np.ndarray, direction: np.ndarray) -> float:
+    """The T from which on origin + T direction is in the region; infinity if it never is for good."""
     side = region.side.astype(float)
+    first, speed = side * (origin @ region.x.T), side * (direction @ region.x.T)
+    still = np.abs(speed) <= 1e-13 * np.abs(direction).max() * np.abs(region.x).max()
+    if ((speed < 0) & ~still).any() or ((first < -1e-12 * np.abs(first).max()) & still).any():
+        return np.inf
+    with np.errstate(divide="ignore", invalid="ignore"):
+        times = np.where(still, -np.inf, -first / speed)
+    return float(times[side != 0].max(initial=-np.inf))
+
+
+def _leaves(walk: Walk, region: Region, point: Point, line: _HalfLine) -> str:
+    """Which friendly pairs may cross their kinks on the way; nothing if the flow stays in its cell."""
+    lengths, a = walk.lengths, walk.weights.a
+    side, friendly = region.side.astype(float), a[:, None] * walk.pull.y > 0
+    moves = (walk.region.slopes != 0).any(axis=1) | (region.slopes != 0).any(axis=1)
+    watched = friendly & moves[:, None] & (lengths > 0)
     speed = side * (point.w @ region.x.T)
-    first = side * ((walk.weights.w + line.offset + line.start * point.w) @ region.x.T)
-    leaving = speed < -1e-12 * lengths * np.linalg.norm(point.w, axis=1).max()
+    leaving = watched & (speed < -1e-12 * lengths * np.linalg.norm(point.w, axis=1).max())
     if leaving.any():
-        return f"{int(leaving.sum())} pairs cross their kinks on the way to this region's limit"
-    near = (first <= lengths * line.distance) & moves[:, None] & (side != 0) & (lengths > 0)
-    if near.any():
-        return f"{int(near.sum())} pairs are so near to their kinks that they may still cross them"
-    return ""
-
-
-def _releases(walk: Walk, point: Point, line: _HalfLine) -> str:
-    """What may be released from its kink on the way; nothing if the flow stays."""
-    region, share = walk.region, point.multipliers / point.multipliers.sum()
-    neurons, samples = np.nonzero(region.held)
-    if not len(neurons):
-        return ""
-    slopes = point.slopes[neurons, samples]
-    if not np.isfinite(slopes).all():
-        return "a kink is held whose sample is no support vector"
-    # Margins that differ by d mean pulls that differ by the factor e^d.
-    factor = np.exp(np.minimum(line.change.max() + line.change[samples], 50.0))
-    support, others = (region.amplification(part)[neurons, samples] for part in (share, line.others))
-    spread = (support * (factor - 1) + others * factor) / share[samples]
-    loose = (slopes - spread < region.slope) | (slopes + spread > 1)
-    return f"{int(loose.sum())} kinks may still be released" if loose.any() else ""
+        return f"{int(leaving.sum())} pairs cross their kinks on the way to the limit of this cell"
+    if not np.isfinite(line.distance):
+        return "some pair is at its kink in the limit, but not held there"
+    first = side * ((line.origin + line.start * point.w) @ region.x.T)
+    near = int((watched & (first <= lengths * line.distance)).sum())
+    return f"{near} pairs are near enough to their kinks that they may cross them" if near else ""

@@ -1,5 +1,6 @@
 """limit: from a network and data, or from where a run stopped, to the end of the flow and its certificate."""
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,9 @@ import numpy as np
 
 from rankfall.data import Data, combination_that_vanishes
 from rankfall.dynamics.exact import LOSSES, walk_of
+from rankfall.dynamics.flow import FlowWarning, flow
 from rankfall.dynamics.problem import Reduction
+from rankfall.dynamics.regions import Region
 from rankfall.dynamics.step import Piece
 from rankfall.dynamics.walk import Stalled
 from rankfall.limits.approximate import approximate
@@ -26,8 +29,12 @@ from rankfall.network import Network, with_origin
 from rankfall.progress import progress
 from rankfall.trajectory import Trajectory, versions
 
-RETRY = 1.05  # the certificate is tried again when the clock has grown by this factor,
-PATIENCE = 20  # or after so many steps
+RETRY = 1.2  # the certificate is tried again when the clock has grown by this factor,
+PATIENCE = 50  # or after so many steps
+LARGE = 20_000  # pairs of neuron and sample up to which every kink is met exactly
+LOOSE = 1e-3  # the tolerance of the adaptive flow for larger ones
+FIRST = 0.5  # the loss clock at which its state is tried first
+NEAR = 3e-3  # pre-activations that are this small, relative to weights and inputs, may be at their kinks
 FLAT = 1e-10  # a flow this slow, relative to its pulls, has come to rest
 EARLY, LATE = (
     20.0,
@@ -101,24 +108,61 @@ class _Search:
     # The three kinds of flows
 
     def fixed_second_layer(self) -> Limit:
-        """The hard-margin solution of the region in which the flow stays."""
-        walk = self.walk
+        """The solution of the convex margin problem of the cell in which the flow stays."""
+        large = self.walk.region.side.size > LARGE
         found: Asymptote | None = None
-        for _ in self._stretches():
+        for _ in self._late_states() if large else self._stretches():
             if self._margins().min() > 0:
-                found = asymptote(walk)
+                found = asymptote(self.walk, self._near_kinks() if large else None)
                 if found is not None and found.stays:
                     break
             elif self._at_rest():
                 return self._not_separated()
         if found is None:
-            return self._not_separated()
+            return self._not_separated() if self._margins().min() <= 0 else self._open(("no limit found",))
         missing = () if found.stays else (found.why, *self._spent())
-        more = {
-            "distance": found.distance,
-            "stays": "proved: two solutions never move apart" if found.stays else "open",
-        }
-        return self._margin_limit(found.point, missing, more)
+        stays = "proved: two solutions in one cell never move apart" if found.stays else "open"
+        more = {"distance": found.distance, "stays": stays}
+        if large:
+            more["way"] = f"adaptive flow at rtol {LOOSE:g} to the state from which the certificate holds"
+        return self._margin_limit(found.point, missing, more, found.region)
+
+    def _late_states(self) -> Iterator[None]:
+        """States of the adaptive flow, each at twice the clock of the one before."""
+        network, s, steps = self.network, 0.0, 0
+        while steps < self.budget:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FlowWarning)
+                span = max(s, FIRST)
+                run = flow(
+                    network,
+                    self.data,
+                    self.loss,
+                    span,
+                    clock="loss",
+                    rtol=LOOSE,
+                    measures=["log_loss"],
+                    record=[span],
+                    budget=self.budget - steps,
+                    show=self.show,
+                )
+            network, s, steps = run.network, s + float(run.s[-1]), steps + run.settings["steps"]
+            steps += run.settings["rejected_steps"]
+            self.reduction = Reduction([network], self.data, self.loss)
+            self.walk = walk_of(self.reduction.one, rtol=1e-10)
+            self.walk.clock, self.walk.steps = s, steps
+            self.walk.evaluations = float(run.settings["evaluations"])
+            self.walk.log_time = float(np.logaddexp(self.walk.log_time, run.log_time[-1]))
+            yield
+            if run.settings["outcome"].startswith("interrupted"):
+                self.interrupted = True
+                return
+
+    def _near_kinks(self) -> np.ndarray:
+        """The pairs that may be held at their kinks: an adaptive flow zigzags there, and never meets them."""
+        walk = self.walk
+        sizes = np.linalg.norm(walk.weights.w, axis=1)[:, None] * walk.lengths
+        return np.asarray(np.abs(walk.z) <= NEAR * sizes)
 
     def both_layers(self) -> Limit:
         """The KKT point to which a late state leads: of the flow itself, or of the slow flow after it."""
@@ -254,8 +298,10 @@ class _Search:
 
     # What comes out
 
-    def _margin_limit(self, point: Point, missing: tuple[str, ...], more: dict[str, Any]) -> Limit:
-        region, y = self.walk.region, self.walk.pull.y
+    def _margin_limit(
+        self, point: Point, missing: tuple[str, ...], more: dict[str, Any], region: Region | None = None
+    ) -> Limit:
+        region, y = region or self.walk.region, self.walk.pull.y
         q = margins(point, region.x, y, region.slope)
         if q.min() > 0:  # to the margin 1 exactly
             point = point.scaled(float(q.min()) ** (-0.5 if self.both else -1.0), self.both)
