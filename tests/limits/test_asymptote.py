@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 
 from rankfall import Data, Network, limit
 from rankfall import data as rd
@@ -84,22 +85,62 @@ def angle(walk, found, data):
 
 @pytest.mark.parametrize("loss", ["exponential", "logistic"])
 @pytest.mark.parametrize("slope", [0.0, 0.01, 0.1, 0.5, 1.0])
-@pytest.mark.parametrize("seed", [0, 2])
-def test_after_the_certificate_nothing_happens_any_more_and_the_direction_tends_to_the_limit(
+@pytest.mark.parametrize("seed", [0, 7])
+def test_after_the_certificate_no_friendly_pair_crosses_its_kink_and_the_flow_tends_to_the_limit(
     walks, seed, slope, loss
 ):
     network, data = small(seed, slope, bias=seed > 0)
-    found = limit(network, data, loss, budget=5000, optimality=False, show=False)
+    found = limit(network, data, loss, budget=2000, optimality=False, show=False)
     assert found.certified, found.missing
     walk = walks[-1]
-    events, side, held = len(walk.events), walk.region.side.copy(), walk.region.held.copy()
+    friendly = network.weights[1][0][:, None] * data.y > 0
+    side = walk.region.side.copy()
     while walk.log_time < 1e4:
         walk.advance()
-    assert len(walk.events) == events
-    np.testing.assert_array_equal(walk.region.side, side)
-    np.testing.assert_array_equal(walk.region.held, held)
-    np.testing.assert_array_equal(found.region, side)
+        np.testing.assert_array_equal(walk.region.side[friendly], side[friendly])
+    np.testing.assert_array_equal(found.region, walk.region.side)
     assert angle(walk, found, data) <= 1e-6
+
+
+def shortest_in_cell(network, data, region):
+    """The W of least norm with margins of at least 1 and the friendly pairs on their sides, by SciPy.
+
+    An unfriendly pair lowers the margin by |a_j| t with t >= z and t >= slope z: a quadratic program in (W, t).
+    """
+    a, slope, (m, d) = network.weights[1][0], float(network.slope), network.weights[0].shape
+    friendly = a[:, None] * data.y > 0
+    pairs = np.argwhere(~friendly)
+    slopes = np.where(region > 0, 1.0, slope) * friendly
+    margins = np.zeros((data.n, m * d + len(pairs)))
+    margins[:, : m * d] = np.einsum("ji,j,id->ijd", slopes, np.abs(a), data.x).reshape(data.n, -1)
+    above = np.zeros((2 * len(pairs), m * d + len(pairs)))
+    for k, (j, i) in enumerate(pairs):
+        margins[i, m * d + k] = -np.abs(a[j])
+        above[2 * k : 2 * k + 2, m * d + k] = 1.0
+        above[2 * k : 2 * k + 2, j * d : (j + 1) * d] = np.outer([-1.0, -slope], data.x[i])
+    solved = minimize(
+        lambda v: (v[: m * d] ** 2).sum() / 2,
+        np.zeros(m * d + len(pairs)),
+        jac=lambda v: np.concatenate([v[: m * d], np.zeros(len(pairs))]),
+        constraints=[
+            {"type": "ineq", "fun": lambda v: margins @ v - 1, "jac": lambda v: margins},
+            {"type": "ineq", "fun": lambda v: above @ v, "jac": lambda v: above},
+        ],
+        method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 1000},
+    )
+    assert solved.success
+    return solved.x[: m * d].reshape(m, d)
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.1])
+@pytest.mark.parametrize("seed", [0, 2, 3])
+def test_the_limit_is_the_solution_of_the_convex_program_of_its_cell(seed, slope):
+    network, data = small(seed, slope, n=6, d=4, m=6)
+    found = limit(network, data, budget=2000, optimality=False, show=False)
+    assert found.certified, found.missing
+    expected = shortest_in_cell(network, data, found.region)
+    np.testing.assert_allclose(found.W, expected, atol=1e-6 * np.abs(expected).max())
 
 
 def test_a_kink_is_crossed_whose_sample_has_all_but_lost_its_pull():

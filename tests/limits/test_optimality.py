@@ -302,6 +302,15 @@ def test_kkt_point_of_vardi_et_al_is_not_globally_optimal():
     assert 1 / (1 + found.gap) <= found.gain < 1 - 1e-3
 
 
+def test_a_network_and_its_negative_have_one_verdict():
+    w, a = np.array([[0.0, 2.0], [0.0, 0.0]]), np.array([2.0, 0.0])
+    found = optimality_of_both(w, a, VARDI_X, VARDI_Y, 0.0, VARDI_MULTIPLIERS)
+    mirror = optimality_of_both(w, -a, VARDI_X, -VARDI_Y, 0.0, VARDI_MULTIPLIERS)
+    assert (mirror.verdict, mirror.gap, mirror.gain) == (found.verdict, found.gap, found.gain)
+    one, other = (optimality_of_fixed(w, s * np.ones(2), VARDI_X, s * VARDI_Y, 0.0, [2, 2]) for s in (1, -1))
+    assert (one.verdict, one.gap, one.gain) == (other.verdict, other.gap, other.gain)
+
+
 def test_small_neuron_along_the_better_direction_of_vardi_et_al_lowers_the_norm():
     w, a = np.array([[0.0, 2.0], [0.0, 0.0]]), np.array([2.0, 0.0])
     u = optimality_of_both(w, a, VARDI_X, VARDI_Y, 0.0, VARDI_MULTIPLIERS).better
@@ -396,6 +405,8 @@ def test_the_verdict_does_not_depend_on_the_scale_of_inputs_or_on_the_margin(see
         ({"x": [[1, np.nan], [0, 1]]}, "finite"),
         ({"x": [1.0, 2.0]}, "samples x features"),
         ({"w": [[0, 2, 1]]}, r"first layer \(m, 2\)"),
+        ({"a": 2}, r"second layer \(m,\)"),
+        ({"w": [[0, np.nan]]}, "least margin y f\\(x\\) is nan"),
         ({"y": [1, 0]}, "-1 or \\+1"),
         ({"y": [1, -1]}, "does not classify"),
         ({"slope": 1.5}, "slope"),

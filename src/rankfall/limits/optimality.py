@@ -75,10 +75,10 @@ def peak(x: np.ndarray, c: np.ndarray, slope: float, starts: ArrayLike = (), bud
     trying first. After about `budget` multiplications the search stops, with bounds that are not exact.
     """
     x, c = np.asarray(x, dtype=float), np.asarray(c, dtype=float)
-    _check_samples(x, slope, multipliers=c)
+    _check_samples(x, slope, c=c)
     z = c[:, None] * x
     sizes = np.linalg.norm(z, axis=1)
-    used = sizes > np.finfo(float).eps * sizes.sum() / max(len(z), 1)
+    used = sizes > np.finfo(float).eps * sizes.mean()
     if not used.any():
         return Peak(0.0, 0.0, np.zeros(x.shape[1]), True)
     frame = _frame(z[used])
@@ -374,8 +374,8 @@ def _turned(
 ) -> Iterator[np.ndarray]:
     """First layers with a share of the neurons of a sign, at least one, turned to the peak of that sign.
 
-    Those where F is lowest are the first to turn. One with a small a_j is already worth it: to first order in
-    a_j^2 it takes a_j^2 (M^2 - F(w_j/|w_j|)^2) off |W|^2.
+    Those where F is lowest are the first to turn. One with a small a_j is already worth it: with multipliers
+    that are unique, it takes a_j^2 (M^2 - F(w_j/|w_j|)^2) + O(a_j^4) off |W|^2.
     """
     for signs in ((1, -1), (1,), (-1,)):
         start = w.copy()
@@ -505,7 +505,7 @@ def _checked(
     """The arguments as float arrays, or a sentence that says what is wrong with them."""
     w, a, x, y, multipliers = (np.asarray(v, dtype=float) for v in (w, a, x, y, multipliers))
     _check_samples(x, slope, multipliers=multipliers, y=y)
-    if w.shape != (len(a), x.shape[1]) or a.ndim != 1:
+    if a.ndim != 1 or w.shape != (len(a), x.shape[1]):
         raise ValueError(
             f"inputs of shape {x.shape} need a first layer (m, {x.shape[1]}) and a second layer (m,), "
             f"but theirs are {w.shape} and {a.shape}. Append the coordinate 1 to x if w holds biases."
