@@ -219,7 +219,7 @@ class Followed:
 
 
 def meets_origin(followed):
-    """Does a neuron come to w = 0 in a plane or more? All its kinks meet there: it may leave in several ways."""
+    """Does a neuron come to w = 0, where all its kinks meet? In a plane it can leave in several ways."""
     lengths = np.array([np.linalg.norm(w, axis=1) for w, _, _ in followed.states])
     return followed.case.x.shape[1] > 1 and (lengths.min(axis=0) < 1e-9 * lengths.max(axis=0)).any()
 

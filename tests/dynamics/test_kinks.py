@@ -185,7 +185,7 @@ def test_a_sliding_neuron_is_pulled_by_what_is_orthogonal_to_its_kinks(seed):
 def test_of_dependent_kinks_as_many_are_kept_as_are_independent():
     x = np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 0], [-2, 0, 0], [0, 0, 3]])
     for samples in ([0], [0, 3], [0, 1, 2], [0, 1, 2, 3], [2, 3, 4], [0, 1, 2, 3, 4]):
-        kept = independent(np.array(samples), x)
+        kept = independent(np.array(samples), x, x @ x.T)
         assert set(kept) <= set(samples)
         rank = np.linalg.matrix_rank(x[samples])
         assert len(kept) == np.linalg.matrix_rank(x[kept]) == rank

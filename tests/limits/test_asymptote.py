@@ -24,7 +24,7 @@ RNG = np.random.default_rng
 def small(seed, slope, n=5, d=6, m=8, bias=False):
     """A network with fixed second layer on data in general position with labels in turn."""
     data = Data(RNG(seed).normal(size=(n, d)), np.where(np.arange(n) % 2, 1.0, -1.0))
-    return Network.fixed_second_layer((d, m, 1), slope, 0.3, seed, bias=bias), data
+    return Network.fixed_second_layer((d, m, 1), slope, 0.3, seed + 100, bias=bias), data
 
 
 def any_problem(seed):
@@ -145,14 +145,15 @@ def test_the_limit_is_the_solution_of_the_convex_program_of_its_cell(seed, slope
 
 def test_a_kink_is_crossed_whose_sample_has_all_but_lost_its_pull():
     # The last event is at log t = 706, where the sample's pull is e^-573 of the others'.
-    network, data = small(5, 0.01, bias=True)
+    data = Data(RNG(5).normal(size=(5, 6)), [-1.0, 1.0, -1.0, 1.0, -1.0])
+    network = Network.fixed_second_layer((6, 8, 1), 0.01, 0.3, 5, bias=True)
     found = limit(network, data, budget=1000, optimality=False, show=False)
     assert found.certified, found.missing
 
 
 def walk_that_stays(seed):
     """A flow on nearly orthogonal data, just certified. No kink is held and all are support vectors (Frei F1)."""
-    data = rd.nearly_orthogonal(6, 6, p=30.0, seed=seed)
+    data = rd.nearly_orthogonal(6, 6, p=30.0, seed=seed + 100)
     network = Network.fixed_second_layer((6, 8, 1), 0.5, 0.3, seed)
     walk = walk_of(Reduction([network], data, named("exponential")).one, rtol=1e-10)
     while not ((data.y * walk.outputs).min() > 0 and asymptote(walk).stays):

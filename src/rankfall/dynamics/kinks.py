@@ -19,7 +19,8 @@ from scipy.linalg import qr
 from scipy.optimize import lsq_linear
 
 _INSIDE = 1e-12  # a slope this close to an end of [alpha, 1] is at it
-_RANK = 1e-10  # directions closer than this to a span are in it
+_RANK = 1e-10  # directions closer than this to a span are in it,
+_RANK_OF_GRAM = 1e-6  # and closer than this cannot be told from squares of lengths alone
 
 
 def response(samples: np.ndarray, gram: np.ndarray) -> np.ndarray:
@@ -27,7 +28,7 @@ def response(samples: np.ndarray, gram: np.ndarray) -> np.ndarray:
 
     Their pulls are $u_S = -T u$, so that $\langle x_s, g\rangle = 0$ for all s in S. Its columns S are zero.
     """
-    matrix = np.linalg.lstsq(gram[np.ix_(samples, samples)], gram[samples], rcond=_RANK**2)[0]
+    matrix = np.linalg.solve(gram[np.ix_(samples, samples)], gram[samples])
     matrix[:, samples] = 0.0
     return matrix
 
@@ -76,10 +77,17 @@ def _least_pull(x: np.ndarray, others: np.ndarray, r: np.ndarray, slope: float) 
     return at_end
 
 
-def independent(samples: np.ndarray, x: np.ndarray) -> np.ndarray:
+def independent(samples: np.ndarray, x: np.ndarray, gram: np.ndarray) -> np.ndarray:
     """As many of the samples as have linearly independent inputs."""
     if len(samples) < 2:
         return samples
-    _, r, order = qr(x[samples].T, mode="economic", pivoting=True)
+    block = gram[np.ix_(samples, samples)]
+    try:  # the diagonal of the factor is the distance of each input from the span of those before
+        heights = np.diag(np.linalg.cholesky(block))
+        if (heights > _RANK_OF_GRAM * np.sqrt(np.diag(block))).all():
+            return samples
+    except np.linalg.LinAlgError:
+        pass
+    r, order = qr(x[samples].T, mode="r", pivoting=True)
     diagonal = np.abs(np.diag(r))
     return np.sort(samples[order[: int((diagonal > _RANK * diagonal[0]).sum())]])

@@ -60,7 +60,7 @@ class Region:
         free = np.setdiff1d(samples, inside)
         self.side[neuron, inside] = 0
         self.side[neuron, free] = np.where(slopes[free] == 1, 1, -1)
-        kept = independent(inside, self.x)
+        kept = independent(inside, self.x, self.gram)
         self.slopes[neuron] = slopes
         self.slopes[neuron, kept] = 0.0
         self.held[neuron] = False
@@ -115,12 +115,14 @@ class Region:
         r"""K (n, n), such that $f' = K r$ if the first layer alone moves."""
         n = len(self.x)
         kernel = self.gram * ((self.slopes * (a**2)[:, None]).T @ self.slopes)
+        rows = np.vstack([self.gram, np.zeros(n)])
         holding = np.flatnonzero(self.held.any(axis=1))
-        if len(holding):
-            p = self.slopes[holding][:, None, :]
-            rows = np.vstack([self.gram, np.zeros(n)])[self._samples[holding]] * p  # (some, h, n)
-            weighted = self._response[holding] * p * (a[holding] ** 2)[:, None, None]
-            kernel -= rows.reshape(-1, n).T @ weighted.reshape(-1, n)
+        for some in np.array_split(holding, 1 + len(holding) // 64):  # a part at a time fits into the cache
+            most = int(self.held[some].sum(axis=1).max(initial=0))
+            p = self.slopes[some][:, None, :]
+            shadow = (rows[self._samples[some, :most]] * p).reshape(-1, n)
+            weighted = self._response[some, :most] * (p * (a[some] ** 2)[:, None, None])
+            kernel -= shadow.T @ weighted.reshape(-1, n)
         return np.asarray((kernel + kernel.T) / 2)
 
     def tangent_kernel(self, w: np.ndarray, a: np.ndarray) -> np.ndarray:
