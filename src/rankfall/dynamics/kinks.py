@@ -44,19 +44,18 @@ def decide(
     slopes = slopes.copy()
     attracts = sign * r[at_kink] < 0
     sticky, crossing = at_kink[attracts], at_kink[~attracts]
-    for _ in range(2 * len(crossing) + 2):
+    lengths = np.linalg.norm(x, axis=1)
+    rounding = 1e-13 * lengths[crossing] * (np.abs(r) @ lengths)
+    for _ in range(4 * len(crossing) + 1):
         others = slopes * r
         others[sticky] = 0.0
         slopes[sticky] = _least_pull(x[sticky], others @ x, r[sticky], slope)
-        if not len(crossing):
-            break
         velocity = sign * (x[crossing] @ ((slopes * r) @ x))
-        up = slopes[crossing] > (slope + 1) / 2 if slope < 1 else np.ones(len(crossing), dtype=bool)
-        wrong = np.where(up, -velocity, velocity)
-        worst = int(np.argmax(wrong))
-        if wrong[worst] <= 1e-13 * np.abs(velocity).max(initial=0.0):
+        wrong = np.where(slopes[crossing] == 1, -velocity, velocity) - rounding
+        if not (wrong > 0).any():
             break
-        slopes[crossing[worst]] = slope if up[worst] else 1.0
+        worst = crossing[int(np.argmax(wrong))]
+        slopes[worst] = slope if slopes[worst] == 1 else 1.0
     return slopes
 
 
@@ -64,17 +63,15 @@ def _least_pull(x: np.ndarray, others: np.ndarray, r: np.ndarray, slope: float) 
     """The slopes P in [slope, 1] for which |others + sum_s P_s r_s x_s| is least."""
     if not len(x):
         return np.empty(0)
-    rows = r[:, None] * x
+    low, high = np.minimum(slope * r, r), np.maximum(slope * r, r)
     if len(x) == 1:  # by far the most frequent case
-        free = -(rows[0] @ others) / (rows[0] @ rows[0])
-        found = np.clip(np.array([free]), slope, 1.0)
+        u = np.clip(-(x @ others) / (x[0] @ x[0]), low, high)
     else:
-        free, _, rank, _ = np.linalg.lstsq(rows.T, -others, rcond=_RANK)
-        found = free
-        if rank < len(x) or free.min() < slope or free.max() > 1.0:
-            found = lsq_linear(rows.T, -others, bounds=(slope, 1.0), method="bvls", tol=1e-15).x
-    at_end = np.where(found < slope + _INSIDE, slope, np.where(found > 1 - _INSIDE, 1.0, found))
-    return at_end
+        u, _, rank, _ = np.linalg.lstsq(x.T, -others, rcond=_RANK)
+        if rank < len(x) or (u < low).any() or (u > high).any():
+            u = lsq_linear(x.T, -others, bounds=(low, high), method="bvls", tol=1e-15).x
+    found = u / r
+    return np.where(found < slope + _INSIDE, slope, np.where(found > 1 - _INSIDE, 1.0, found))
 
 
 def independent(samples: np.ndarray, x: np.ndarray, gram: np.ndarray) -> np.ndarray:
