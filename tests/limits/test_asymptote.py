@@ -32,7 +32,11 @@ def any_problem(seed):
     rng = RNG(seed)
     n, m, d = (int(rng.integers(2, most + 1)) for most in (8, 12, 6))
     slope, scale = float(rng.choice([0.0, 0.01, 0.1, 0.5, 1.0])), float(rng.choice([1e-3, 0.1, 1.0]))
-    bias, both, loss = bool(rng.integers(2)), rng.integers(3) == 0, str(rng.choice(["exponential", "logistic"]))
+    bias, both, loss = (
+        bool(rng.integers(2)),
+        rng.integers(3) == 0,
+        str(rng.choice(["exponential", "logistic"])),
+    )
     y = rng.choice([-1.0, 1.0], n)
     y[:2] = 1.0, -1.0
     data = Data(rng.normal(size=(n, d)), y)
@@ -69,7 +73,7 @@ def theta(w, a, both):
 
 
 def angle(walk, found, data):
-    """1 - cos between a walk's state and a limit, both seen from the samples: what is outside their span is fixed."""
+    """1 - cos between a walk's state and a limit, in the coordinates of the walk."""
     w, both = found.W, found.network.trained[1]
     if data.n < data.dim:
         w = w @ Reduction([found.network], data, walk.pull.loss).spans[0].inside
@@ -109,7 +113,7 @@ def test_after_the_certificate_no_friendly_pair_crosses_its_kink_and_the_flow_te
 def shortest_in_cell(network, data, region):
     """The W of least norm with margins of at least 1 and the friendly pairs on their sides, by SciPy.
 
-    An unfriendly pair lowers the margin by |a_j| t with t >= z and t >= slope z: a quadratic program in (W, t).
+    An unfriendly pair lowers the margin by |a_j| t, t >= z and t >= slope z: a quadratic program in (W, t).
     """
     a, slope, (m, d) = network.weights[1][0], float(network.slope), network.weights[0].shape
     friendly = a[:, None] * data.y > 0
@@ -156,7 +160,7 @@ def test_a_kink_is_crossed_whose_sample_has_all_but_lost_its_pull():
 
 
 def walk_that_stays(seed):
-    """A flow on nearly orthogonal data, just certified. No kink is held and all are support vectors (Frei F1)."""
+    """A flow on nearly orthogonal data, just certified: no kinks, and all are support vectors (Frei F1)."""
     data = rd.nearly_orthogonal(6, 6, p=30.0, seed=seed + 100)
     network = Network.fixed_second_layer((6, 8, 1), 0.5, 0.3, seed)
     walk = walk_of(Reduction([network], data, named("exponential")).one, rtol=1e-10)

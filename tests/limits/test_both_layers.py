@@ -72,7 +72,10 @@ def test_a_linear_network_becomes_the_support_vector_machine(seed, start):
     w, a = layers(found)
     best, margin = direction_and_margin(data.y[:, None] * data.x)
     np.testing.assert_allclose(a @ w * margin, best, atol=1e-7)
-    mirrored = np.concatenate([data.x, -data.x]), np.concatenate([data.y, -data.y])  # then there is no intercept
+    mirrored = (
+        np.concatenate([data.x, -data.x]),
+        np.concatenate([data.y, -data.y]),
+    )  # then there is no intercept
     machine = SVC(kernel="linear", C=1e10, tol=1e-8).fit(*mirrored).coef_[0]
     np.testing.assert_allclose(best, machine / np.linalg.norm(machine), atol=1e-4)
     assert found.rank == 1
@@ -130,8 +133,8 @@ def test_on_orthogonally_separable_data_the_neurons_of_a_sign_are_their_classs_m
 
 
 def test_a_kkt_point_that_is_not_globally_optimal_is_told_so():
-    # x_1 and x_2 could have a neuron each, but the only one alive lies between them; x_3 is there for a second
-    # class. So w_1 = 2 e_2, a_1 = 2, lambda_1 = lambda_2 = 2; w_3 = e_3, a_3 = -1, lambda_3 = 1.
+    # x_1 and x_2 could have a neuron each, but the only one alive lies between them; x_3 is there for the
+    # second class. So w_1 = 2 e_2, a_1 = 2, lambda_1 = lambda_2 = 2; w_3 = e_3, a_3 = -1, lambda_3 = 1.
     data = Data([[1.0, 0.25, 0.0], [-1.0, 0.25, 0.0], [0.0, 0.0, 1.0]], [1.0, 1.0, -1.0])
     start = Network([[[0.0, 1.0, 0.0], [0.0, -0.5, 0.0], [0.0, 0.0, 1.0]], [[1.0, 0.5, -1.0]]], slope=0.0)
     found = certified(start, data)

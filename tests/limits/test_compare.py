@@ -65,7 +65,7 @@ def test_two_neurons_of_different_signs_have_a_hyperplane_for_a_boundary(w, slop
 
 
 def test_two_rays_of_one_sign_bend_the_boundary():
-    # f(x) = s(x_1) + s(-x_1) - s(x_2) is positive at (-1, 0), where z.x = 0.1 x ... is not.
+    # f = s(x_1) + s(-0.8 x_1) - s(x_2) is positive at (-1, 0), and z.x = 0.2 x_1 - x_2 is negative there.
     w = np.array([[1.0, 0.0], [-0.8, 0.0], [0.0, 1.0]])
     found = compare(w, np.array([1.0, 1.0, -1.0]), 0.1, np.eye(2), np.array([1.0, -1.0]))
     assert found.boundary == "not linear"
@@ -107,4 +107,6 @@ def test_a_limit_is_compared_in_the_users_coordinates():
     a = found.network.weights[1][0]
     z = np.append(a @ found.W, a @ found.network.biases[0])
     np.testing.assert_allclose(found.comparison.z, z, atol=1e-12)
-    assert found.comparison.margin == pytest.approx((data.y * (lifted @ z)).min() / np.linalg.norm(z), rel=1e-10)
+    assert found.comparison.margin == pytest.approx(
+        (data.y * (lifted @ z)).min() / np.linalg.norm(z), rel=1e-10
+    )

@@ -21,7 +21,7 @@ def ended(network, data, loss="square", **options):
 
 
 def flow_by_scipy(network, data, time):
-    """The first layer at a time, by SciPy's integrator: the second layer is fixed, the loss the mean square."""
+    """The first layer at a time, by SciPy's integrator; the second layer is fixed, the loss a mean."""
     a, slope, shape = network.weights[1][0], float(network.slope), network.weights[0].shape
 
     def direction(t, theta):
@@ -65,7 +65,9 @@ def test_what_is_outside_of_the_span_of_the_data_stays_where_it_was():
 def test_a_linear_network_with_more_samples_than_features_ends_at_least_squares(both):
     data = Data(RNG(2).normal(size=(20, 3)), RNG(3).normal(size=20))
     network = (
-        Network.gaussian((3, 4, 1), 1.0, 0.5, 4) if both else Network.fixed_second_layer((3, 4, 1), 1.0, 0.5, 4)
+        Network.gaussian((3, 4, 1), 1.0, 0.5, 4)
+        if both
+        else Network.fixed_second_layer((3, 4, 1), 1.0, 0.5, 4)
     )
     found = ended(network, data)
     best, floor, *_ = np.linalg.lstsq(data.x, data.y, rcond=None)
@@ -94,9 +96,9 @@ def test_the_end_of_a_region_is_where_its_linear_flow_goes():
 
 
 def test_the_flow_ends_on_a_kink_where_two_samples_hold_it():
-    # One ReLU neuron with a = 1. It is active on x_1 = (1, 0), where -1 is wanted, until it sticks to the kink:
-    # w_1 = 0. On x_2 = (1/2, 1) the value 2 is wanted, and w_2 = 2 gives it. So x_2 is fitted, x_1 is not, and
-    # the pull -1 of x_1 is held by the slope 0, the pull of x_2 being 0.
+    # One ReLU neuron with a = 1. It is active on x_1 = (1, 0), where -1 is wanted, until it sticks to the
+    # kink: w_1 = 0. On x_2 = (1/2, 1) the value 2 is wanted, and w_2 = 2 gives it. So x_2 is fitted, and x_1
+    # is not: its pull -1 is held by the slope 0, the pull of x_2 being 0.
     network = Network([[[0.3, 0.1]], [[1.0]]], slope=0.0, trained=(True, False))
     found = ended(network, Data([[1.0, 0.0], [0.5, 1.0]], [-1.0, 2.0]))
     np.testing.assert_allclose(found.W, [[0.0, 2.0]], atol=1e-9)
@@ -181,7 +183,7 @@ def test_an_output_bias_is_allowed_with_the_square_loss():
 
 def test_the_square_loss_of_a_deeper_network_is_answered_with_advice():
     network = Network.gaussian((2, 3, 3, 1), 0.1, 1.0, 0)
-    with pytest.raises(ValueError, match="two-layer networks.*use `flow`"):
+    with pytest.raises(ValueError, match=r"two-layer networks.*use `flow`"):
         limit(network, rd.orthogonal_pair(), "square", show=False)
 
 

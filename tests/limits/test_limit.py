@@ -35,8 +35,8 @@ def svm_without_intercept(data):
 def frei_qp(data, slope, m1, m2):
     """(v, u, lambda) of the QP of Frei et al. with every constraint active, which its multipliers confirm.
 
-    min m1/2 |v|^2 + m2/2 |u|^2, such that a positive sample has m1 v.x - slope m2 u.x = sqrt(m) and a negative
-    one has m2 u.x - slope m1 v.x = sqrt(m).
+    min m1/2 |v|^2 + m2/2 |u|^2, such that a positive sample has m1 v.x - slope m2 u.x = sqrt(m) and a
+    negative one has m2 u.x - slope m1 v.x = sqrt(m).
     """
     own, other = np.where(data.y > 0, 1.0, -slope), np.where(data.y > 0, -slope, 1.0)
     root = np.sqrt(m1 + m2)
@@ -47,7 +47,7 @@ def frei_qp(data, slope, m1, m2):
 
 
 def kkt_residual(found, data):
-    """|theta - sum_i lambda_i h_i| / |theta| in the user's coordinates, with the slopes that the limit tells."""
+    """|theta - sum_i lambda_i h_i| / |theta| in the user's coordinates, with the slopes that are told."""
     w, a, x = found.W, found.network.weights[1][0], data.x
     if found.network.has_bias:
         w, x = np.column_stack([w, found.network.biases[0]]), np.column_stack([x, np.ones(len(x))])
@@ -90,7 +90,7 @@ FREI = [(slope, m1) for slope in (0.5, 0.3, 0.1) for m1 in (10, 4)]
 
 
 def frei(slope, m1, seed=3):
-    """A limit under the hypotheses of Theorem 3.2, p(X) >= 3 slope^-3: 20 neurons of which m1 are positive."""
+    """A limit under the hypothesis of Theorem 3.2, p(X) >= 3 slope^-3: 20 neurons, m1 of them positive."""
     data = rd.nearly_orthogonal(10, 30, p=3.01 * slope**-3, seed=seed)
     network = Network.fixed_second_layer((30, 20, 1), slope, 1e-2, seed, positive=m1)
     return data, limit(network, data, show=False)
@@ -102,7 +102,9 @@ def test_on_nearly_orthogonal_data_the_limit_is_the_solution_of_freis_quadratic_
     v, u, multipliers = frei_qp(data, slope, m1, 20 - m1)
     assert found.certified, as_printed(found)
     np.testing.assert_allclose(found.blocks["+"], np.tile(v, (m1, 1)), rtol=0, atol=1e-8 * np.abs(v).max())
-    np.testing.assert_allclose(found.blocks["-"], np.tile(u, (20 - m1, 1)), rtol=0, atol=1e-8 * np.abs(u).max())
+    np.testing.assert_allclose(
+        found.blocks["-"], np.tile(u, (20 - m1, 1)), rtol=0, atol=1e-8 * np.abs(u).max()
+    )
     np.testing.assert_allclose(found.multipliers, multipliers, rtol=1e-8)
     np.testing.assert_allclose(data.y * found.network(data.x), 1.0, rtol=1e-10)  # F1
     assert found.rank == 2
@@ -155,8 +157,8 @@ def test_on_orthogonal_balanced_data_the_stable_rank_has_a_closed_form(slope, no
 def relu_on_orthogonal_data(seed):
     """Orthogonal inputs of different norms, a start, and the closed form (W, lambda) of its limit.
 
-    Every pair of neuron and sample is on its own. Of the neurons with the sign of y_i those that see x_i at the
-    start go on to see it; those of the other sign are pushed down to their kink, and stay there.
+    Every pair of neuron and sample is on its own. Of the neurons with the sign of y_i those that see x_i at
+    the start go on to see it; those of the other sign are pushed down to their kink, and stay there.
     """
     data = rd.orthogonal(8, 12, seed=seed)
     data = Data(data.x * RNG(seed).uniform(0.5, 2.0, (8, 1)), data.y)
@@ -231,7 +233,7 @@ def test_two_linear_layers_at_the_end_are_a_linear_network_whatever_the_slope():
 
 def test_a_bias_is_the_weight_of_a_feature_that_is_always_one():
     data = separable(7, 3, 5)
-    moved = Data(data.x + [1.0, -0.5, 0.3], data.y)
+    moved = Data(data.x + np.array([1.0, -0.5, 0.3]), data.y)
     lifted = Data(np.column_stack([moved.x, np.ones(7)]), data.y)
     start = Network.fixed_second_layer((4, 8, 1), 0.1, 0.1, 3)
     with_bias = Network(
@@ -272,7 +274,9 @@ def test_the_number_of_features_does_not_matter_only_their_span(slope):
 def test_a_run_goes_on_to_the_limit_of_the_network_that_it_started_from(both):
     data = separable(6, 4, 7)
     network = (
-        Network.balanced((4, 6, 1), 0.5, 0.1, 2) if both else Network.fixed_second_layer((4, 6, 1), 0.1, 0.1, 2)
+        Network.balanced((4, 6, 1), 0.5, 0.1, 2)
+        if both
+        else Network.fixed_second_layer((4, 6, 1), 0.1, 0.1, 2)
     )
     run = exact_flow(network, data, "exponential", 3.0, measures=["loss"], record=[3.0], show=False)
     found, expected = limit(run, data, show=False), limit(network, data, show=False)
@@ -289,7 +293,9 @@ def test_a_run_goes_on_to_the_limit_of_the_network_that_it_started_from(both):
 def test_xor_is_not_linearly_separable_and_the_limit_says_why(both):
     data = rd.xor()
     network = (
-        Network.gaussian((2, 4, 1), 1.0, 0.5, 1) if both else Network.fixed_second_layer((2, 4, 1), 1.0, 0.1, 1)
+        Network.gaussian((2, 4, 1), 1.0, 0.5, 1)
+        if both
+        else Network.fixed_second_layer((2, 4, 1), 1.0, 0.1, 1)
     )
     found = limit(network, data, show=False)
     assert found.verdict == "not separated"
@@ -348,7 +354,9 @@ def interrupt_after(monkeypatch, steps):
 def test_an_interrupt_returns_what_is_known(monkeypatch, steps, both):
     data = separable(6, 4, 0)
     network = (
-        Network.gaussian((4, 6, 1), 0.1, 1.0, 0) if both else Network.fixed_second_layer((4, 6, 1), 0.1, 1.0, 0)
+        Network.gaussian((4, 6, 1), 0.1, 1.0, 0)
+        if both
+        else Network.fixed_second_layer((4, 6, 1), 0.1, 1.0, 0)
     )
     interrupt_after(monkeypatch, steps)
     found = limit(network, data, show=False)
@@ -402,5 +410,5 @@ def test_several_networks_that_ran_together_have_no_one_limit():
     network = Network.fixed_second_layer((2, 4, 1), 0.1, 0.1, 0)
     run = exact_flow(network, PAIR, "exponential", Until(time=0.1), record=[0.1], show=False)
     run.networks = (run.network, run.network)
-    with pytest.raises(ValueError, match="take one of `run.networks`"):
+    with pytest.raises(ValueError, match=r"take one of `run\.networks`"):
         limit(run, PAIR, show=False)
