@@ -41,7 +41,7 @@ class AffineMotion:
 
     def unresolved(self, r: np.ndarray, least: float) -> float:
         """What the polynomial cannot resolve, relative to the pulls, or to the `least` that they can be."""
-        return float(np.abs(TAIL @ r).max() / max(np.abs(r).max(), least))
+        return float(np.abs(TAIL @ r).max() / max(np.abs(r).max(), least, 1e-300))
 
     def pulled(self, theta: float) -> np.ndarray:
         """The integral of the pulls of all pairs (m, n) up to a place in the step."""
@@ -167,6 +167,9 @@ class AffineWalk(Walk):
         before = self.region.kernel_of(neuron, a)
         super()._settle(neuron, at_kink, coming)
         self._kernel = self._kernel - before + self.region.kernel_of(neuron, a)
+
+    def _size(self, neuron: int) -> float:
+        return super()._size(neuron) if self.coefficients is None else float(self.sizes[neuron])
 
     def _to_kinks(self, neuron: int, samples: np.ndarray) -> None:
         a = float(self.second[neuron])

@@ -73,7 +73,7 @@ class BilinearMotion:
 
     def unresolved(self, r: np.ndarray, least: float) -> float:
         """What the polynomials cannot resolve, relative to the pulls or to the weights of the neuron."""
-        pulls = float(np.abs(TAIL @ r).max() / max(np.abs(r).max(), least))
+        pulls = float(np.abs(TAIL @ r).max() / max(np.abs(r).max(), least, 1e-300))
         dw, da, _ = self.velocity
         rough = (np.tensordot(TAIL, dw, axes=1) ** 2).sum(axis=2) + (TAIL @ da) ** 2
         return max(pulls, self.step * float(np.sqrt((rough / self._squares).max())))

@@ -223,12 +223,14 @@ class _March:
                 while not outcome and walk.steps < budget:
                     piece = walk.step(self._most())
                     stop, outcome = self._stop(piece)
-                    while np.isfinite(target) and target <= self._clock(piece, stop):
+                    reached = self.until.time if outcome == ARRIVED else self._clock(piece, stop)
+                    while np.isfinite(target) and target <= reached:
                         self._record(piece, self._place(piece, target, stop), target)
                         target = next(self._targets, np.inf)
                     outcome = outcome or self._at_rest(piece)
+                    last = walk.events[-1].clock if walk.events else -1.0
                     walk.take(piece, None if stop == piece.cut else stop)
-                    self.region_count += bool(piece.hits) and stop == piece.cut
+                    self.region_count += bool(walk.events) and walk.events[-1].clock != last
                     self._show(shown, budget)
             except KeyboardInterrupt:
                 outcome = INTERRUPTED
@@ -288,8 +290,8 @@ class _March:
         if until.loss is not None and piece.log_loss_at(piece.cut) <= np.log(until.loss):
             bound = np.log(until.loss)
             ends.append((_root(lambda t: bound - piece.log_loss_at(t), piece.cut), "met"))
-        if until.log_time is not None and piece.normalised and piece.other_clock(piece.cut) >= until.log_time:
-            ends.append((_root(lambda t: piece.other_clock(t) - until.log_time, piece.cut), "met"))
+        if until.log_time is not None and _log_time(piece, piece.cut) >= until.log_time:
+            ends.append((_root(lambda t: _log_time(piece, t) - until.log_time, piece.cut), "met"))
         if until.gradient is not None:
             bound = np.log(until.gradient)
             if walk.log_gradient(piece, piece.cut) <= bound:
@@ -305,6 +307,13 @@ class _March:
         shown.update(
             done, f"{len(walk.events):,} events, {walk.region.held.sum()} kinks, log t = {walk.log_time:.4g}"
         )
+
+
+def _log_time(piece: Piece, theta: float) -> float:
+    if piece.normalised:
+        return piece.other_clock(theta)
+    with np.errstate(divide="ignore"):
+        return float(np.log(piece.clock + theta * piece.step))
 
 
 def _root(function: Any, most: float) -> float:

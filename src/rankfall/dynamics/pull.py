@@ -40,7 +40,7 @@ class Pull:
         """How large a pull can be by rounding alone."""
         if self.normalised:
             return float(np.finfo(float).tiny)
-        return 1e-15 * self.weight * float(np.abs([f, self.y]).max())
+        return 3e-14 * self.weight * float(np.abs([f, self.y]).max())
 
     def jacobian(self, f: np.ndarray) -> np.ndarray:
         """The matrices dr/df (..., n, n)."""

@@ -290,7 +290,8 @@ class Walk:
         if self._stall[2] > STALLED:
             raise Stalled(f"neuron {neuron} switches again and again at its kinks")
         region = self.region
-        at_kink = np.flatnonzero(region.side[neuron] == 0)
+        touching = np.abs(self.z[neuron]) <= 10 * TOUCH * self._size(neuron) * self.lengths
+        at_kink = np.flatnonzero((region.side[neuron] == 0) | touching)
         coming: dict[int, int] = {}
         for sample, kind in what:
             if kind == "hit":
@@ -331,6 +332,9 @@ class Walk:
     def second(self) -> np.ndarray:
         """The second layer (m)."""
         return self.weights.a
+
+    def _size(self, neuron: int) -> float:
+        return float(np.linalg.norm(self.weights.w[neuron]))
 
     def _to_kinks(self, neuron: int, samples: np.ndarray) -> None:
         """Take a neuron to the kinks of these samples exactly; it was there up to rounding."""

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rankfall.data import hard_margin_of_gram
 from rankfall.dynamics.regions import Region
 from rankfall.dynamics.walk import Walk
 from rankfall.limits.cell import CellLimit, solve_cell
@@ -46,7 +47,7 @@ def asymptote(walk: Walk, kinks: np.ndarray | None = None) -> Asymptote | None:
     `kinks` (m, n) guesses which pairs are held in the end, where the walk itself does not know.
     """
     y, a = walk.pull.y, walk.weights.a
-    found = solve_cell(walk.region, a, y, walk.present_pulls(), kinks)
+    found = solve_cell(walk.region, a, y, walk.present_pulls(), kinks) or _of_region(walk)
     if found is None:
         return None
     region = found.region
@@ -61,6 +62,13 @@ def asymptote(walk: Walk, kinks: np.ndarray | None = None) -> Asymptote | None:
     why = "" if region.slope == 1 else _leaves(walk, region, point, line)
     size = float(np.linalg.norm(walk.weights.w))
     return Asymptote(point, region, not why, why, line.distance / size)
+
+
+def _of_region(walk: Walk) -> CellLimit | None:
+    """The solution in the present region, kinks held: that of the cell, if it is in this region."""
+    y = walk.pull.y
+    solution = hard_margin_of_gram(y[:, None] * walk.region.kernel(walk.weights.a) * y)
+    return None if solution is None else CellLimit(walk.region, solution.multipliers, solution.margins)
 
 
 def _point(found: CellLimit, multipliers: np.ndarray, a: np.ndarray, y: np.ndarray) -> Point:
@@ -139,7 +147,8 @@ def _half_line(
     origin = _onto_kinks(region, now)
     q = y * (a @ (region.slopes * (origin @ region.x.T)))
     gap = np.zeros(len(q))
-    gap[tight] = np.linalg.lstsq(kernel[np.ix_(tight, tight)], (-np.log(share) - q)[tight], rcond=1e-12)[0]
+    wanted = -np.log(share[tight]) - q[tight]
+    gap[tight] = np.linalg.lstsq(kernel[np.ix_(tight, tight)], wanted, rcond=1e-12)[0]
     origin = origin + a[:, None] * (region.pulls(y * gap) @ region.x)
     nearest = float(((now - origin) * point.w).sum() / (point.w**2).sum())
     start = max(nearest, _first_inside(region, origin, point.w))
@@ -184,6 +193,9 @@ def _leaves(walk: Walk, region: Region, point: Point, line: _HalfLine) -> str:
     moves = (walk.region.slopes != 0).any(axis=1) | (region.slopes != 0).any(axis=1)
     watched = friendly & moves[:, None] & (lengths > 0)
     speed = side * (point.w @ region.x.T)
+    held = point.slopes[region.held]
+    if not ((held >= region.slope) & (held <= 1)).all():
+        return "a kink has a slope outside of its bounds"
     leaving = watched & (speed < -1e-12 * lengths * np.linalg.norm(point.w, axis=1).max())
     if leaving.any():
         return f"{int(leaving.sum())} pairs cross their kinks on the way to the limit of this cell"

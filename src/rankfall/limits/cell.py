@@ -78,13 +78,15 @@ def _choose_slopes(
     start = np.where(guess[samples], 0, np.where(pull > 0, 1, -1) * np.where(slopes[samples] == 1, 1, -1))
     low, high = np.minimum(region.slope * pull, pull), np.maximum(region.slope * pull, pull)
     gram = region.gram[np.ix_(samples, samples)]
-    u, state = shortest(gram, region.gram[samples] @ rest, low, high, start)
+    solve = shortest if len(samples) <= region.x.shape[1] else shortest_of_dependent
+    with np.errstate(divide="ignore", invalid="ignore"):
+        u, state = solve(gram, region.gram[samples] @ rest, low, high, start)
     if (state == start).all() and (guess == held).all():
         return 0
     inside = state == 0
     at_top = np.where(pull > 0, state > 0, state < 0)
     at_end = np.where(at_top, 1.0, region.slope)
-    slopes[samples] = np.where(inside, np.clip(u / pull, region.slope, 1.0), at_end)
+    slopes[samples] = np.where(inside, np.clip(u / np.where(pull == 0, 1.0, pull), region.slope, 1.0), at_end)
     region.place(neuron, samples, slopes)
     return int((region.side[neuron] != before).sum() + (region.held[neuron] != held).sum())
 
@@ -122,11 +124,11 @@ def shortest(
             flip = flip[-1:]
         state = state.copy()
         state[flip] = np.where(state[flip] != 0, 0, np.where(u[flip] < low[flip], -1, 1))
-    return _shortest_by_bvls(gram, c, low, high)
+    return shortest_of_dependent(gram, c, low, high, state)
 
 
-def _shortest_by_bvls(
-    gram: np.ndarray, c: np.ndarray, low: np.ndarray, high: np.ndarray
+def shortest_of_dependent(
+    gram: np.ndarray, c: np.ndarray, low: np.ndarray, high: np.ndarray, state: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The same where inputs are dependent, by a root of the Gram matrix."""
     values, vectors = np.linalg.eigh(gram)

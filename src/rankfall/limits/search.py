@@ -359,6 +359,9 @@ class _Search:
         wrong = int((q <= 0).sum())
         missing = (f"zero training error not reached: {wrong} of {len(q)} samples are on the wrong side",)
         more: dict[str, Any] = {"loss_at_end": float(np.exp(walk.pull.log_loss(walk.outputs)))}
+        verdict = NO_MARGIN if self._at_rest() else NOT_CERTIFIED
+        if verdict == NOT_CERTIFIED:
+            missing = (f"{wrong} of {len(q)} samples are on the wrong side so far",)
         if walk.region.slope == 1:
             vanishing = combination_that_vanishes(Data(walk.region.x, walk.pull.y))
             if vanishing is not None:
@@ -367,10 +370,11 @@ class _Search:
                     f"{int((vanishing > 0).sum())} of the y_i x_i with positive weights vanishes",
                 )
                 more["combination"] = vanishing.tolist()
+                verdict = NO_MARGIN
         r = walk.pull(walk.outputs)
         gradient, _ = subgradient(walk.weights, walk.region, r, self.both)
         return Limit(
-            verdict=NO_MARGIN,
+            verdict=verdict,
             missing=missing + self._spent(),
             network=self._network(walk.weights.w, walk.weights.a, still=True),
             multipliers=np.zeros(len(q)),
