@@ -98,9 +98,9 @@ def test_at_a_kink_that_is_exactly_met_all_slopes_are_taken():
     # the slopes are 1/2 where w_1.x_2 = 0, and 1 where w_2.x_1 = 0.
     network = Network([[[0.0, 1.0], [1.0, -1.0]], [[1.0, -1.0]]], slope=0.0, trained=(True, False))
     epsilon, delta, multipliers = kkt_distance(network, Data([[1.0, 1.0], [1.0, 0.0]], [1.0, -1.0]))
-    assert epsilon == pytest.approx(0, abs=1e-12)
-    assert delta == pytest.approx(0, abs=1e-12)
-    np.testing.assert_allclose(multipliers, [1.0, 2.0], atol=1e-12)
+    assert epsilon == pytest.approx(0, abs=1e-9)
+    assert delta == pytest.approx(0, abs=1e-9)
+    np.testing.assert_allclose(multipliers, [1.0, 2.0], atol=1e-8)
 
 
 def test_a_network_that_does_not_separate_the_data_has_no_distance():

@@ -230,7 +230,7 @@ class _March:
                     outcome = outcome or self._at_rest(piece)
                     last = walk.events[-1].clock if walk.events else -1.0
                     walk.take(piece, None if stop == piece.cut else stop)
-                    self.region_count += bool(walk.events) and walk.events[-1].clock != last
+                    self.region_count += int(bool(walk.events) and walk.events[-1].clock != last)
                     self._show(shown, budget)
             except KeyboardInterrupt:
                 outcome = INTERRUPTED
