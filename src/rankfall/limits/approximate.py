@@ -134,7 +134,7 @@ def _subgradients(network: Network, data: Data) -> tuple[np.ndarray, np.ndarray]
     owners = list(range(data.n))
     for layer, h in enumerate(hidden):
         near = np.abs(h) <= NEAR * np.abs(h).max()
-        for i, unit in np.argwhere(near & (h != 0))[:VARIANTS]:
+        for i, unit in np.argwhere(near)[:VARIANTS]:
             other = [mask.copy() for mask in masks[i]]
             other[layer][unit] = 1.0 + float(network.slope) - other[layer][unit]
             masks.append(other)

@@ -76,6 +76,8 @@ class Limit:
     @property
     def blocks(self) -> dict[str, np.ndarray]:
         """The rows of the first layer by the sign of their output weight: "+" and "-"."""
+        if self.network.depth != 2:
+            return {}
         a = self.network.weights[1][0]
         return {"+": self.W[a > 0], "-": self.W[a < 0]}
 
