@@ -72,8 +72,8 @@ class AffineMotion:
 
     def sizes(self) -> np.ndarray:
         """How long the rows of the first layer may become within the step."""
-        reach = np.abs(self.gathered).max(axis=0) @ np.sqrt(np.diag(self.region.gram))
-        return self.walk.sizes + np.abs(self.a) * reach
+        reach = np.abs(self.gathered).max(axis=0) * np.sqrt(np.diag(self.region.gram))
+        return self.walk.sizes + np.abs(self.a) * ((self.region.slopes + self.region.held) @ reach)
 
     def second_layer(self) -> np.ndarray | None:
         """The paths of the output weights that may change their sign; None if they do not move."""

@@ -49,6 +49,8 @@ def polish(weights: Weights, region: Region, r: np.ndarray, y: np.ndarray, small
     guess = r / np.abs(r).sum() * ((weights.w**2).sum() + (weights.a**2).sum()) / (2 * smallest)
     v = region.pulls(guess) @ region.x
     clusters = _clusters(weights, region, v)
+    if not clusters.members:
+        return None
     multipliers = y * guess
     support = multipliers > 1e-6 * multipliers.max()
     amplitudes = np.array([(weights.a[j] ** 2).sum() / smallest for j in clusters.members])
