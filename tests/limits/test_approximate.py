@@ -64,7 +64,6 @@ def test_epsilon_and_delta_are_what_lyu_and_li_define_for_the_multipliers_that_a
     assert abs(short) <= epsilon + 1e-12
 
 
-@pytest.mark.skip(reason="known to fail: to be mended")
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_the_support_vector_machine_is_a_kkt_point_of_the_linear_model(seed):
     # With more samples than features many multipliers give w, but only the machine's vanish off the support.
@@ -76,7 +75,6 @@ def test_the_support_vector_machine_is_a_kkt_point_of_the_linear_model(seed):
     np.testing.assert_allclose(multipliers, best.multipliers, atol=1e-6)
 
 
-@pytest.mark.skip(reason="known to fail: to be mended")
 @pytest.mark.parametrize("both", [False, True], ids=["fixed", "both"])
 @pytest.mark.parametrize("slope", [0.0, 0.1])
 def test_a_certified_limit_is_a_kkt_point(slope, both):
@@ -131,7 +129,6 @@ def test_the_limit_of_a_deep_network_is_approximate_and_never_certified():
     assert "approximate" in str(found)
 
 
-@pytest.mark.skip(reason="known to fail: to be mended")
 def test_a_linear_model_comes_near_to_the_support_vector_machine():
     data = separable(8, 3, 4)
     found = limit(Network([[[0.1, -0.2, 0.3]]]), data, "logistic", show=False)

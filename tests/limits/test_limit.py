@@ -317,7 +317,6 @@ def test_a_network_that_is_too_small_does_not_reach_zero_training_error():
     assert (found.margins <= 0).sum() == int(found.missing[0].split(": ")[1].split(" of ")[0])
 
 
-@pytest.mark.skip(reason="known to fail: to be mended")
 def test_a_sample_that_is_reached_only_after_a_very_long_time_is_reached():
     # Sample 2 is dead until w has turned: w.x_2 = -3.9 + 0.1 Lambda, and Lambda grows like log t. All neurons
     # keep their signs on the other samples, so at the end both neurons see what they can: margins 1.
@@ -366,7 +365,6 @@ def test_an_interrupt_returns_what_is_known(monkeypatch, steps, both):
     assert str(found).startswith(f"Limit: {found.verdict} (")
 
 
-@pytest.mark.skip(reason="known to fail: to be mended")
 @pytest.mark.parametrize("both", [False, True], ids=["fixed", "both"])
 def test_an_interrupted_flow_that_separates_the_data_is_not_called_not_separated(monkeypatch, both):
     data = rd.orthogonal_pair()

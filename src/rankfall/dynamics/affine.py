@@ -11,7 +11,7 @@ import numpy as np
 from rankfall.dynamics.collocation import INTEGRAL, NODES, STAGES, TAIL, at
 from rankfall.dynamics.regions import Weights
 from rankfall.dynamics.step import Motion, Piece
-from rankfall.dynamics.walk import Walk, Watched, first_zero
+from rankfall.dynamics.walk import ROUNDING, TOUCH, Walk, Watched, first_zero
 
 FRESH = 100  # steps after which pre-activations are computed anew from the weights, against rounding
 
@@ -89,6 +89,7 @@ class AffineWalk(Walk):
         self.coefficients = np.zeros(self.region.side.shape)
         self.sizes = np.linalg.norm(self._weights.w, axis=1)
         self.velocities = np.zeros(self.region.side.shape)  # of the pre-activations, at the start of a step
+        self._nonzero_lengths = np.where(self.lengths > 0, self.lengths, 1.0)
         self._age = 0
         self._kernel = self.region.kernel(self.second)
 
@@ -97,11 +98,12 @@ class AffineWalk(Walk):
         """The weights now."""
         if self.coefficients is not None and self.coefficients.any():
             start = self._weights
-            self._weights = Weights(
-                start.w + start.a[:, None] * (self.coefficients @ self.region.x), start.a, start.c
-            )
+            w = start.w + start.a[:, None] * (self.coefficients @ self.region.x)
+            w[np.linalg.norm(w, axis=1) <= ROUNDING * self.sizes] = 0.0
+            self._weights = Weights(w, start.a, start.c)
             self.coefficients[:] = 0.0
-            self.sizes = np.linalg.norm(self._weights.w, axis=1)
+            # where terms have cancelled, what is left is no more exact than they were
+            self.sizes = np.maximum(np.linalg.norm(w, axis=1), ROUNDING / TOUCH * self.sizes)
             self.evaluations += 0.5
         return self._weights
 
@@ -133,10 +135,15 @@ class AffineWalk(Walk):
         self.evaluations += 0.5
         return np.asarray(self.second[:, None] * (pulled @ self.region.gram))
 
-    def _guess_step(self, r: np.ndarray, longest: float) -> float:
+    @property
+    def largest(self) -> float:
+        """The length of the longest row of the first layer, or a little less."""
+        return float((np.abs(self.z).max(axis=0) / self._nonzero_lengths).max())
+
+    def _guess_step(self, u: np.ndarray, longest: float) -> float:
         if self.region.slope == 1:
             return longest
-        self.velocities = self._moved(self.region.pulls(r))
+        self.velocities = self._moved(u)
         return first_zero(self.z, self.velocities, 10 * self._touch(self.sizes))
 
     def _approaching(self, motion: Motion) -> Watched:

@@ -30,8 +30,7 @@ from rankfall.trajectory import Trajectory, to_dataset, versions
 
 LOSSES = ("exponential", "logistic", "square")
 RESTS = "came to rest: nothing moves any more, and what was asked for will never be reached"
-BALANCED = 1e-10  # pulls of which no more than this share moves anything have come to rest
-STILL = 3  # steps in which they do so
+STILL = 3  # steps after which a flow that does not move has come to rest
 
 
 def exact_flow(
@@ -243,11 +242,12 @@ class _March:
 
     def _at_rest(self, piece: Piece) -> str:
         """The outcome, if there is no time to arrive at and the flow does not move any more."""
-        r, kernel = self.walk.present_pulls(), piece.motion.kernel
-        balanced = np.abs(kernel @ r).max() <= BALANCED * np.abs(kernel).max() * np.abs(r).max()
+        if np.isfinite(self.until.time):
+            return ""
+        r = self.walk.present_pulls()
         fitted = np.abs(r).max() <= 10 * self.walk.pull.rounding(piece.outputs[0])
-        self._still = self._still + 1 if balanced or fitted else 0
-        return RESTS if self._still >= STILL and np.isinf(self.until.time) else ""
+        self._still = self._still + 1 if fitted or self.walk.at_rest() else 0
+        return RESTS if self._still >= STILL else ""
 
     def _most(self) -> float:
         """How far the next step may go, in the walk's clock."""

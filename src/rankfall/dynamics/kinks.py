@@ -12,6 +12,9 @@ of [alpha, 1]. The rule for several kinks at once: repelling ones keep the side 
 pre-activation that starts at zero, as $\sigma'(0) = \alpha$), attracting ones take the least |g|; a repelling
 one whose velocity then contradicts its side changes it, the worst first. Each change makes the least |g|
 larger, so this ends.
+
+Inputs x and c x have one kink. Their slopes are one P, or for c < 0 the one has P and the other 1 + alpha -
+P.
 """
 
 import numpy as np
@@ -19,6 +22,7 @@ from scipy.linalg import qr
 from scipy.optimize import lsq_linear
 
 _INSIDE = 1e-12  # a slope this close to an end of [alpha, 1] is at it
+_PARALLEL = 1e-13  # 1 - |cos| of inputs that are on one line
 _RANK = 1e-10  # directions closer than this to a span are in it,
 _RANK_OF_GRAM = 1e-6  # and closer than this cannot be told from squares of lengths alone
 
@@ -33,13 +37,57 @@ def response(samples: np.ndarray, gram: np.ndarray) -> np.ndarray:
     return matrix
 
 
+def lines_of(gram: np.ndarray) -> np.ndarray | None:
+    """C (n, n) with x_i = C_si x_s for inputs on one line, which have one kink; None if no two are."""
+    lengths = np.sqrt(np.diag(gram))
+    products = np.outer(lengths, lengths)
+    parallel = (np.abs(gram) >= (1 - _PARALLEL) * products) & (products > 0)
+    if parallel.sum() <= len(gram):
+        return None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(parallel, gram / np.diag(gram)[:, None], 0.0)
+
+
+def decide_lines(
+    at_kink: np.ndarray,
+    slopes: np.ndarray,
+    x: np.ndarray,
+    r: np.ndarray,
+    sign: float,
+    slope: float,
+    lines: np.ndarray | None,
+) -> np.ndarray:
+    """`decide`, where the inputs on one line have one kink and so one slope P, or P and 1 + alpha - P."""
+    if lines is None or not len(at_kink):
+        return decide(at_kink, slopes, x, r, sign, slope)
+    first = at_kink[[not lines[s, at_kink[at_kink < s]].any() for s in at_kink]]
+    joint = r.copy()
+    joint[at_kink] = 0.0
+    joint[first] = np.abs(lines[first]) @ r
+    base = ((1 + slope) * (np.minimum(lines[first], 0.0) @ r)) @ x[first]
+    found = decide(first, slopes, x, joint, sign, slope, base)
+    other_end = {slope: 1.0, 1.0: slope}
+    for s in first:
+        same, opposite = (at_kink[at * lines[s, at_kink] > 0] for at in (1, -1))
+        found[opposite] = other_end.get(float(found[s]), 1 + slope - found[s])
+        found[same] = found[s]
+    return found
+
+
 def decide(
-    at_kink: np.ndarray, slopes: np.ndarray, x: np.ndarray, r: np.ndarray, sign: float, slope: float
+    at_kink: np.ndarray,
+    slopes: np.ndarray,
+    x: np.ndarray,
+    r: np.ndarray,
+    sign: float,
+    slope: float,
+    base: np.ndarray | float = 0.0,
 ) -> np.ndarray:
     """The slopes of a neuron at its kinks `at_kink` (sample numbers), when all pulls are `r`.
 
     `slopes` (n) holds the slopes of the other samples, and for those at the kink the side they come to;
-    `sign` is that of the neuron's output weight. Slopes strictly inside of (slope, 1) are those that stick.
+    `sign` is that of the neuron's output weight, `base` a pull beside those of the samples. Slopes strictly
+    inside of (slope, 1) are those that stick.
     """
     slopes = slopes.copy()
     attracts = sign * r[at_kink] < 0
@@ -49,8 +97,8 @@ def decide(
     for _ in range(4 * len(crossing) + 1):
         others = slopes * r
         others[sticky] = 0.0
-        slopes[sticky] = _least_pull(x[sticky], others @ x, r[sticky], slope)
-        velocity = sign * (x[crossing] @ ((slopes * r) @ x))
+        slopes[sticky] = _least_pull(x[sticky], others @ x + base, r[sticky], slope)
+        velocity = sign * (x[crossing] @ ((slopes * r) @ x + base))
         wrong = np.where(slopes[crossing] == 1, -velocity, velocity) - rounding
         if not (wrong > 0).any():
             break

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankfall.dynamics.kinks import independent, response
+from rankfall.dynamics.kinks import independent, lines_of, response
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class Region:
         self.x, self.slope, self.gram = x, slope, x @ x.T
         self.side = side.astype(np.int8)
         self.slopes = np.where(self.side > 0, 1.0, slope)
+        self.lines = lines_of(self.gram)
         self.held = np.zeros(side.shape, dtype=bool)
         self._samples = np.full((len(side), 2), len(x))
         self._response = np.zeros((len(side), 2, len(x)))
@@ -90,6 +91,25 @@ class Region:
             several[:, rows, samples[rows, places]] = -held[rows, places].T
         return np.asarray(u)
 
+    def mates(self, sample: int) -> list[tuple[int, int]]:
+        """The samples on the line of this one, itself included, and 1 or -1: on its side or opposite."""
+        if self.lines is None:
+            return [(sample, 1)]
+        line = self.lines[sample]
+        return [(int(i), int(np.sign(line[i]))) for i in np.flatnonzero(line)]
+
+    def by_line(self, u: np.ndarray, r: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        r"""Pulls u (..., m, n), taken together along every line, as $P\rho$; that $\rho$ (..., n); its size.
+
+        If x and c x share the slope P, or for c < 0 the one has P and the other 1 + alpha - P, their common
+        pull is $P |C| r + (1 + \alpha) C_- r$ (`kinks.lines_of`). Here the last term is taken away.
+        """
+        if self.lines is None:
+            return u, r, np.abs(r)
+        rho, opposite = r @ np.abs(self.lines).T, r @ np.minimum(self.lines, 0.0).T
+        together = u @ self.lines.T - (1 + self.slope) * opposite[..., None, :]
+        return together, rho, np.abs(r) @ np.abs(self.lines).T
+
     def loosest(self, r: np.ndarray, neurons: np.ndarray, samples: np.ndarray) -> np.ndarray:
         """How much these pairs, which are held, may change their slopes and stay inside.
 
@@ -97,8 +117,9 @@ class Region:
         |r| is less than what is returned.
         """
         some, place = np.unique(neurons, return_inverse=True)
+        u, r, _ = self.by_line(self.pulls(r, some), r)
         with np.errstate(divide="ignore", invalid="ignore"):
-            slopes = self.pulls(r, some)[place, samples] / r[samples]
+            slopes = u[place, samples] / r[samples]
         slack = np.minimum(slopes - self.slope, 1 - slopes)
         return np.asarray(slack * np.abs(r[samples]) / self._reach[neurons, samples])
 

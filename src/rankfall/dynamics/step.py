@@ -1,10 +1,11 @@
 """One step of the exact flow: the collocation equations, and the stretch of the flow that solves them."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.linalg import lu_factor, lu_solve
+from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
 
 from rankfall.dynamics.collocation import INTEGRAL, STAGES, at
 from rankfall.dynamics.pull import Pull
@@ -100,9 +101,9 @@ def collocate(
     if both layers are trained, because the kernel changes little within a step.
     """
     f, last = motion.guess(r0), np.inf
-    stiff = motion.step * float((np.abs(motion.kernel) @ np.abs(r0)).max()) > STIFF
-    factors = _factors(motion, pull, f) if stiff else None
-    rounding = 1e-15 * (1 + np.abs(f0).max())
+    reach = reach_of(motion, r0)
+    factors = _factors(motion, pull, f) if reach > STIFF else None
+    rounding = 1e-15 * (1 + np.abs(f0).max()) + 1e-17 * reach
     for sweep in range(1, SWEEPS + 1):
         change = motion.respond(pull(f)) - f
         size = float(np.abs(change).max())
@@ -121,10 +122,17 @@ def collocate(
     return None, SWEEPS
 
 
+def reach_of(motion: Motion, r: np.ndarray) -> float:
+    """How far the outputs would go with pulls r if these did not cancel; and so, how large is rounding."""
+    return motion.step * float((np.abs(motion.kernel) @ np.abs(r)).max())
+
+
 def _factors(motion: Motion, pull: Pull, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The matrix of Newton's method for the outputs: I - h A (x) K dr/df."""
     n = f.shape[1]
     response = motion.kernel @ pull.jacobian(f)  # (nodes, n, n)
     matrix = -motion.step * np.einsum("kl,lij->kilj", INTEGRAL, response).reshape(STAGES * n, STAGES * n)
     matrix[np.diag_indices(STAGES * n)] += 1.0
-    return lu_factor(matrix)
+    with warnings.catch_warnings():  # a matrix that is singular gives no step, and the step is shortened
+        warnings.simplefilter("ignore", LinAlgWarning)
+        return lu_factor(matrix)

@@ -7,13 +7,16 @@ import numpy as np
 
 from rankfall.dynamics.bilinear import BilinearMotion
 from rankfall.dynamics.collocation import STAGES, at, first_exit
-from rankfall.dynamics.kinks import decide
+from rankfall.dynamics.kinks import decide_lines
 from rankfall.dynamics.pull import Pull
 from rankfall.dynamics.regions import Region, Weights
-from rankfall.dynamics.step import Hit, Motion, Piece, collocate
+from rankfall.dynamics.step import Hit, Motion, Piece, collocate, reach_of
 
 TOUCH = 1e-13  # relative to |x_i| |w_j|: a pre-activation this close to zero is at its kink
 STALLED = 100  # events of one neuron at one and the same time
+FLAT = 1e-10  # the share of its pulls that moves a neuron at rest
+ROUNDING = 1e-15  # of a sum, relative to its terms
+NOISE = 1e-6  # the most that rounding may add to the pulls
 GROWTH = 4.0  # of the step size, at the most
 
 
@@ -29,7 +32,11 @@ class Watched:
 
 
 class Stalled(Exception):
-    """One neuron switches again and again without time going on."""
+    """The walk cannot go on: one neuron switches again and again, or no step is short enough."""
+
+
+class AtRest(Stalled):
+    """The pulls balance each other so well that the next step would be nothing but rounding."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +125,13 @@ class Walk:
         """The pulls r of the samples."""
         return self.pull(self.outputs)
 
+    def at_rest(self) -> bool:
+        """Are the pulls of every neuron balanced, so that nothing moves any more?"""
+        u = self.region.pulls(self.present_pulls())
+        moves = np.full(len(u), True) if self.train_second else self.second != 0
+        left, all_of_it = np.linalg.norm(u @ self.region.x, axis=1), np.abs(u) @ self.lengths
+        return bool((left <= FLAT * all_of_it)[moves].all())
+
     def log_loss(self, outputs: np.ndarray) -> np.ndarray:
         """The logarithm of the loss."""
         return self.pull.log_loss(outputs)
@@ -132,8 +146,8 @@ class Walk:
         f, r = self.outputs, self.present_pulls()
         if np.isinf(self._next):
             self._next = self._natural(r)
-        longest = min(self._next, most)
-        step = min(longest, max(self._guess_step(r, longest), GROWTH * self._calm))
+        u, longest = self.region.pulls(r), min(self._next, most)
+        step = min(longest, max(self._guess_step(u, longest), GROWTH * self._calm))
         while True:
             motion = self._motion(f, step)
             with np.errstate(all="ignore"):  # a step that is too long may overflow, and is then shortened
@@ -144,10 +158,13 @@ class Walk:
                     raise Stalled("no step is short enough")
                 continue
             outputs, pulls = solved
-            rough = motion.unresolved(pulls, self.pull.rounding(f) / self.rtol) / self.rtol
+            noise = min(ROUNDING * reach_of(motion, r), NOISE)
+            rough = motion.unresolved(pulls, self.pull.rounding(f) / self.rtol) / max(self.rtol, noise)
             if rough <= 1 or step < 1e-14 * abs(self.clock):
                 break
             step *= max(0.1, 0.8 * rough ** (-1 / STAGES))
+        if self._lost(u, step):
+            raise AtRest("at rest: the pulls balance each other, and what is left of them is rounding")
         whole = np.concatenate([f[None], outputs])
         theta, hits = self._first_event(motion, whole, np.concatenate([r[None], pulls]))
         piece = Piece(
@@ -166,13 +183,22 @@ class Walk:
         self._calm = 0.0 if hits else float(step)  # after a step without event, the next may be longer
         return piece
 
-    def _guess_step(self, r: np.ndarray, longest: float) -> float:
+    def _lost(self, u: np.ndarray, step: float) -> bool:
+        """Is the rounding of pulls u that cancel larger than the tolerance, after a step of this length?"""
+        a = np.abs(self.second)
+        rounding = ROUNDING * step * float((a * (np.abs(u) @ self.lengths)).max())
+        if rounding <= self.rtol * self.largest:
+            return False
+        moves = step * float((a * np.linalg.norm(u @ self.region.x, axis=1)).max())
+        return rounding > self.rtol * (self.largest + moves)
+
+    def _guess_step(self, u: np.ndarray, longest: float) -> float:
         """A little beyond the first crossing, if velocities stayed as they are."""
         region, weights = self.region, self.weights
         if region.slope == 1:
             return longest
         self.evaluations += 1.0
-        v = weights.a[:, None] * ((region.pulls(r) @ region.x) @ region.x.T)
+        v = weights.a[:, None] * ((u @ region.x) @ region.x.T)
         return first_zero(self.z, v, 10 * self._touch(np.linalg.norm(weights.w, axis=1)))
 
     def _natural(self, r: np.ndarray) -> float:
@@ -227,8 +253,9 @@ class Walk:
         neurons, samples = self._loose(r)
         if len(neurons):
             some, place = np.unique(neurons, return_inverse=True)
-            u, rs = self.region.pulls(r, some)[:, place, samples], r[:, samples]
-            sign, slack = np.sign(rs[0]), TOUCH * np.abs(rs).max(axis=0)
+            pulls, ups, sizes = self.region.by_line(self.region.pulls(r, some), r)
+            u, rs, sizes = pulls[:, place, samples], ups[:, samples], sizes[:, samples]
+            sign, slack = np.sign(rs[0]), TOUCH * sizes.max(axis=0)
             yield Watched(((u - self.region.slope * rs) * sign).T, slack, neurons, samples, "down")
             yield Watched(((rs - u) * sign).T, slack, neurons, samples, "up")
         second = motion.second_layer()
@@ -255,6 +282,8 @@ class Walk:
             return neurons, samples
         slack = self.region.loosest(r[0], neurons, samples)
         loose = ~(slack > 2 * change / (1 - change) * np.abs(r[0]).max())
+        if self.region.lines is not None:  # pulls on one line may cancel
+            loose |= ((self.region.lines != 0).sum(axis=1) > 1)[samples]
         return neurons[loose], samples[loose]
 
     def take(self, piece: Piece, theta: float | None = None) -> None:
@@ -295,11 +324,13 @@ class Walk:
         coming: dict[int, int] = {}
         for sample, kind in what:
             if kind == "hit":
-                at_kink = np.union1d(at_kink, [sample])
                 coming[sample] = -int(region.side[neuron, sample])
             elif kind != "sign":
-                at_kink = np.setdiff1d(at_kink, [sample])
                 coming[sample] = 1 if kind == "up" else -1
+        for sample, side in list(coming.items()):  # inputs on one line go together
+            coming |= {other: side * sign for other, sign in region.mates(sample)}
+        left = [mate for sample, kind in what if kind in ("up", "down") for mate, _ in region.mates(sample)]
+        at_kink = np.setdiff1d(np.union1d(at_kink, list(coming)).astype(int), left)
         self._settle(neuron, at_kink, coming)
 
     def _settle(self, neuron: int, at_kink: np.ndarray, coming: dict[int, int]) -> None:
@@ -318,7 +349,7 @@ class Walk:
         at_kink = at_kink[self.lengths[at_kink] > 0]
         sign = self._sign(neuron, r)
         if len(at_kink) and sign:
-            slopes = decide(at_kink, slopes, region.x, r, sign, region.slope)
+            slopes = decide_lines(at_kink, slopes, region.x, r, sign, region.slope, region.lines)
         region.place(neuron, at_kink, slopes)
         touching = np.union1d(at_kink, list(coming)).astype(int)
         if len(touching):
@@ -332,6 +363,11 @@ class Walk:
     def second(self) -> np.ndarray:
         """The second layer (m)."""
         return self.weights.a
+
+    @property
+    def largest(self) -> float:
+        """The length of the longest row of the first layer."""
+        return float(np.linalg.norm(self.weights.w, axis=1).max())
 
     def _size(self, neuron: int) -> float:
         return float(np.linalg.norm(self.weights.w[neuron]))

@@ -60,7 +60,9 @@ def approximate(network: Network, data: Data, loss: Loss, budget: int, show: boo
         margins = np.asarray(data.y * network(data.x))
         if margins.min() > 0:
             epsilon, delta, multipliers = kkt_distance(network, data)
-        if epsilon <= ENOUGH or not outcome.startswith("reached"):
+        if max(epsilon, delta / max(multipliers.sum(), 1e-300)) <= ENOUGH or not outcome.startswith(
+            "reached"
+        ):
             break
         span *= 2
     separated = margins.min() > 0
@@ -111,11 +113,25 @@ def kkt_distance(network: Network, data: Data) -> tuple[float, float, np.ndarray
     theta = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(trained)])
     rows, owners = _subgradients(network, data)
     # |theta - rows^T c| in the coordinates of the span of the rows and theta.
-    triangle = np.asarray(np.linalg.qr(np.column_stack([rows.T, theta]), mode="r"))
-    c, rest = nnls(triangle[:, :-1], triangle[:, -1], maxiter=100 * len(rows))
-    multipliers = np.bincount(owners, weights=c, minlength=data.n)
-    q = margins / margins.min()
-    return rest / float(np.linalg.norm(theta)), float((multipliers * (q - 1)).max()), multipliers
+    n, size, q = data.n, float(np.linalg.norm(theta)), margins / margins.min()
+    flips, of = rows[n:] - rows[owners[n:]], owners[n:]
+    kept = np.linalg.norm(flips, axis=1) > 1e-14 * np.linalg.norm(rows, axis=1).max()
+    flips, of = flips[kept], of[kept]
+    triangle = np.asarray(np.linalg.qr(np.column_stack([rows[:n].T, flips.T, theta]), mode="r"))
+    k = len(flips)
+    # lambda_i, and of every pair at its kink the parts of lambda_i with the other slope and with this one.
+    matrix = np.zeros((len(triangle) + n + k, n + 2 * k))
+    matrix[: len(triangle), : n + k] = triangle[:, :-1]
+    matrix[len(triangle) : len(triangle) + n, :n] = np.diag((q - 1) / size)  # complementarity
+    heavy = 1e4 * np.abs(triangle).max()
+    whole = matrix[len(triangle) + n :]
+    whole[np.arange(k), of] = heavy
+    whole[np.arange(k), n + np.arange(k)] = whole[np.arange(k), n + k + np.arange(k)] = -heavy
+    target = np.concatenate([triangle[:, -1], np.zeros(n + k)])
+    c, _ = nnls(matrix, target, maxiter=100 * (n + 2 * k))
+    multipliers, parts = c[:n], np.minimum(c[n : n + k], c[of])
+    rest = np.linalg.norm(theta - multipliers @ rows[:n] - parts @ flips)
+    return float(rest) / size, float((multipliers * (q - 1)).max()), multipliers
 
 
 def _scaled(network: Network, smallest: float) -> Network:

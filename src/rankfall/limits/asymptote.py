@@ -46,11 +46,14 @@ def asymptote(walk: Walk, kinks: np.ndarray | None = None) -> Asymptote | None:
 
     `kinks` (m, n) guesses which pairs are held in the end, where the walk itself does not know.
     """
-    y, a = walk.pull.y, walk.weights.a
-    found = solve_cell(walk.region, a, y, walk.present_pulls(), kinks) or _of_region(walk)
-    if found is None:
-        return None
-    region = found.region
+    cell = solve_cell(walk.region, walk.weights.a, walk.pull.y, walk.present_pulls(), kinks)
+    ends = (_end(walk, found) for found in (cell, _of_region(walk)) if found is not None)
+    first = next(ends, None)
+    return first if first is None or first.stays else next((end for end in ends if end.stays), first)
+
+
+def _end(walk: Walk, found: CellLimit) -> Asymptote:
+    y, a, region = walk.pull.y, walk.weights.a, found.region
     kernel = y[:, None] * region.kernel(a) * y
     tight = found.margins < 1 + _TIGHT
     share = _share(kernel, tight, found.multipliers, y * walk.outputs)

@@ -44,6 +44,8 @@ def solve_cell(
     `kinks` (m, n) is a guess which pairs are held; those of the region, if not said.
     """
     friendly = a[:, None] * y > 0
+    if region.lines is not None:  # inputs on one line have one kink: fixed for one of them, it is for all
+        friendly = friendly @ (region.lines != 0)
     guess = region.held if kinks is None else kinks
     found = Region(region.x, region.slope, region.side.copy())
     found.copy_kinks(region)
@@ -57,9 +59,10 @@ def solve_cell(
         solution = hard_margin_of_gram(kernel)
         if solution is None:
             return None
-        if not changed and np.allclose(solution.multipliers, multipliers, rtol=1e-9, atol=0):
+        floored = np.maximum(solution.multipliers, _FAINT * solution.multipliers.max())
+        if not changed and np.allclose(floored, multipliers, rtol=1e-9, atol=0):
             return CellLimit(found, solution.multipliers, solution.margins)
-        multipliers = np.maximum(solution.multipliers, _FAINT * solution.multipliers.max())
+        multipliers = floored
     return None
 
 

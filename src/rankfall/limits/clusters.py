@@ -16,8 +16,11 @@ from rankfall.limits.kkt import Point
 
 _NEWTON = 40
 _EXCHANGES = 30
-_LIVE = 0.1  # a neuron is alive if its |v| is within this of 1, and its share is not negligible
-_SHARE = 1e-3
+_LIVE, _SHARE = (
+    0.1,
+    1e-3,
+)  # a cluster is alive if its |v| is so near to 1 and its share of the weights so large,
+_STEADY = 1e-3  # or if its |v| is so near to 1 that its share, however small, may stay
 
 
 @dataclass(frozen=True)
@@ -86,8 +89,11 @@ def _clusters(weights: Weights, region: Region, v: np.ndarray) -> Clusters:
         key = np.sign(weights.a[j]).tobytes() + region.slopes[j].tobytes() + region.held[j].tobytes()
         groups.setdefault(key, []).append(int(j))
     total = (weights.a**2).sum()
-    groups = {key: group for key, group in groups.items() if (weights.a[group] ** 2).sum() > _SHARE * total}
-    members = [np.array(group) for group in groups.values()]
+    members = [
+        np.array(group)
+        for group in groups.values()
+        if (weights.a[group] ** 2).sum() > _SHARE * total or abs(lengths[group[0]] - 1) < _STEADY
+    ]
     first = np.array([group[0] for group in members], dtype=int)
     return Clusters(members, np.sign(weights.a[first]), region.slopes[first], region.held[first])
 
@@ -163,6 +169,8 @@ def _point(found: Unknowns, clusters: Clusters, weights: Weights, region: Region
         with np.errstate(divide="ignore", invalid="ignore"):
             kinks = clusters.held[c]
             at_kinks = (found.pulls[c] / (y * found.multipliers))[kinks]
+        # A sample that is no support vector holds nothing: such a slope is out of bounds, and told so.
+        at_kinks = np.nan_to_num(at_kinks, nan=region.slope, posinf=2.0, neginf=-1.0)
         slopes[np.ix_(members, np.flatnonzero(kinks))] = at_kinks
     slopes[region.held & (a == 0)[:, None]] = region.slope  # a neuron that is zero may take any slope
     return Point(w, a, found.multipliers, slopes)

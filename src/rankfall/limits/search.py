@@ -14,7 +14,7 @@ from rankfall.dynamics.flow import FlowWarning, flow
 from rankfall.dynamics.problem import Reduction
 from rankfall.dynamics.regions import Region
 from rankfall.dynamics.step import Piece
-from rankfall.dynamics.walk import Stalled
+from rankfall.dynamics.walk import AtRest, Stalled
 from rankfall.limits.approximate import approximate
 from rankfall.limits.asymptote import Asymptote, asymptote
 from rankfall.limits.clusters import polish
@@ -35,7 +35,6 @@ LARGE = 20_000  # pairs of neuron and sample up to which every kink is met exact
 LOOSE = 1e-3  # the tolerance of the adaptive flow for larger ones
 FIRST = 0.5  # the loss clock at which its state is tried first
 NEAR = 3e-3  # pre-activations that are this small, relative to weights and inputs, may be at their kinks
-FLAT = 1e-10  # a flow this slow, relative to its pulls, has come to rest
 EARLY, LATE = (
     20.0,
     1e4,
@@ -87,9 +86,7 @@ def limit(
     if not exact:
         return approximate(network, data, loss, budget=budget, show=show)
     search = _Search(network, data, loss, tol, budget, optimality, show)
-    if loss.name == "square":
-        return search.end_point()
-    return search.both_layers() if network.trained[1] else search.fixed_second_layer()
+    return search.run()
 
 
 class _Search:
@@ -104,6 +101,20 @@ class _Search:
         self.walk = walk_of(self.reduction.one, rtol=1e-10)
         self.both = network.trained[1]
         self.interrupted = False
+        self.stalled, self.rests = "", False
+
+    def run(self) -> Limit:
+        """Search; Ctrl-C ends it with what is known by then."""
+        square = self.loss.name == "square"
+        try:
+            if square:
+                return self.end_point()
+            return self.both_layers() if self.both else self.fixed_second_layer()
+        except KeyboardInterrupt:  # within a certificate; while walking, the search ends it in its own way
+            self.interrupted = True
+            if square:
+                return self._end_limit(self.walk.weights, self._spent(), np.inf)
+            return self._open(()) if self._margins().min() > 0 else self._not_separated()
 
     # The three kinds of flows
 
@@ -116,7 +127,7 @@ class _Search:
                 found = asymptote(self.walk, self._near_kinks() if large else None)
                 if found is not None and found.stays:
                     break
-            elif self._at_rest():
+            elif self.walk.at_rest():
                 return self._not_separated()
         if found is None:
             return self._not_separated() if self._margins().min() <= 0 else self._open(("no limit found",))
@@ -170,7 +181,7 @@ class _Search:
         missing: tuple[str, ...] = ("the data are not separated yet",)
         for _ in self._stretches():
             smallest = float(self._margins().min())
-            if smallest <= 0 and self._at_rest():
+            if smallest <= 0 and self.walk.at_rest():
                 return self._not_separated()
             if smallest < target:
                 continue
@@ -180,17 +191,30 @@ class _Search:
                 break
         if self._margins().min() <= 0:
             return self._not_separated()
-        if missing and self._margins().min() > LATE:
-            self.walk, target = SlowWalk(self.walk), 0.0
-            for _ in self._stretches():
-                if self.walk.clock >= target:
-                    target = self.walk.clock + 5.0
-                    point, missing = self._next_point(point, 1.0)
-                    if not missing:
-                        break
+        if target == EARLY:
+            missing = (f"the smallest margin is {self._margins().min():.3g}, and a late state is wanted",)
+        if missing and self._margins().min() > LATE and not self.interrupted:
+            point, missing = self._slow_flow(point, missing)
         if point is None:
             return self._open(missing)
         return self._margin_limit(point, (*missing, *(self._spent() if missing else ())), self._way(point))
+
+    def _slow_flow(
+        self, point: Point | None, missing: tuple[str, ...]
+    ) -> tuple[Point | None, tuple[str, ...]]:
+        """The KKT point to which the slow flow leads, and what is wanting."""
+        try:
+            self.walk, target = SlowWalk(self.walk), 0.0
+        except Stalled as stalled:
+            self.stalled = str(stalled)
+            return point, missing
+        for _ in self._stretches():
+            if self.walk.clock >= target:
+                target = self.walk.clock + 5.0
+                point, missing = self._next_point(point, 1.0)
+                if not missing:
+                    break
+        return point, missing
 
     def _next_point(self, last: Point | None, smallest: float) -> tuple[Point | None, tuple[str, ...]]:
         """The KKT point next to the present state, and what is wanting to make it the limit."""
@@ -252,24 +276,17 @@ class _Search:
             except KeyboardInterrupt:
                 self.interrupted = True
             except Stalled as stalled:
-                self.stalled = str(stalled)
+                self.stalled, self.rests = str(stalled), isinstance(stalled, AtRest)
 
     def _spent(self) -> tuple[str, ...]:
         if self.interrupted:
             return ("interrupted",)
+        if self.stalled:
+            return (self.stalled,)
         return (f"spent the budget of {self.budget:,} steps",) if self.walk.steps >= self.budget else ()
 
     def _margins(self) -> np.ndarray:
         return np.asarray(self.walk.pull.y * self.walk.outputs)
-
-    def _at_rest(self) -> bool:
-        """Has the flow stopped without separating the data?"""
-        walk = self.walk
-        r = walk.pull(walk.outputs)
-        g = walk.region.pulls(r) @ walk.region.x
-        speed = np.linalg.norm(g, axis=1).max() if self.both else np.linalg.norm(walk.weights.a[:, None] * g)
-        scale = np.abs(r) @ walk.lengths * (1.0 if self.both else np.linalg.norm(walk.weights.a))
-        return bool(speed <= FLAT * scale)
 
     def _angle(self, point: Point) -> float:
         now = np.concatenate([self.walk.weights.w.ravel(), self.walk.weights.a])
@@ -359,7 +376,7 @@ class _Search:
         wrong = int((q <= 0).sum())
         missing = (f"zero training error not reached: {wrong} of {len(q)} samples are on the wrong side",)
         more: dict[str, Any] = {"loss_at_end": float(np.exp(walk.pull.log_loss(walk.outputs)))}
-        verdict = NO_MARGIN if self._at_rest() else NOT_CERTIFIED
+        verdict = NO_MARGIN if self.rests or self.walk.at_rest() else NOT_CERTIFIED
         if verdict == NOT_CERTIFIED:
             missing = (f"{wrong} of {len(q)} samples are on the wrong side so far",)
         if walk.region.slope == 1:

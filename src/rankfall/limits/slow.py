@@ -25,8 +25,9 @@ from rankfall.dynamics.bilinear import BilinearMotion
 from rankfall.dynamics.collocation import NODES
 from rankfall.dynamics.regions import Weights
 from rankfall.dynamics.step import SWEEPS, Motion, Piece
-from rankfall.dynamics.walk import TOUCH, Walk, Watched
+from rankfall.dynamics.walk import TOUCH, Stalled, Walk, Watched
 
+_TINY = 1e-60  # neurons do not become smaller than this: they pull on nothing, and their squares underflow
 _SUPPORT = 1e-9  # pulls below this share of the largest are no support vectors'
 
 
@@ -46,7 +47,11 @@ class SlowWalk(Walk):
         """Back to the margin 1: directions and shares are all that matters."""
         smallest = float((self.pull.y * self.outputs)[self.support].min())
         factor = smallest**-0.5
-        self.weights = Weights(self.weights.w * factor, self.weights.a * factor, self.weights.c)
+        w, a = self.weights.w * factor, self.weights.a * factor
+        sizes = np.abs(w).max(axis=1) + np.abs(a)
+        least = _TINY * sizes.max()
+        up = np.where((sizes > 0) & (sizes < least), least / np.maximum(sizes, 1e-300), 1.0)
+        self.weights = Weights(w * up[:, None], a * up, self.weights.c)
 
     def _choose_support(self, tight: np.ndarray) -> None:
         """Of the tight samples those with a positive multiplier; the others' margins then grow faster."""
@@ -55,7 +60,7 @@ class SlowWalk(Walk):
         kernel = self.region.tangent_kernel(self.weights.w, self.weights.a)[np.ix_(tight, tight)]
         solution = hard_margin_of_gram(kernel * np.outer(y / q, y / q))
         if solution is None:
-            raise ValueError("no direction enlarges all margins")
+            raise Stalled("no direction enlarges all margins")
         self.support = np.zeros_like(tight)
         self.support[np.flatnonzero(tight)[solution.multipliers > 0]] = True
 
