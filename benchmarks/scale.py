@@ -8,6 +8,7 @@ from benchmarks.timing import say
 
 BASE = {"n": 10, "m": 60, "d": 784}
 LARGEST = {"n": 40, "m": 250, "d": 784}
+HUGE = {"n": 250, "m": 1000, "d": 10_707}  # a quarter of a million pairs of neuron and sample
 
 
 def certified(n: int, m: int, d: int, slope: float = 0.0) -> tuple[float, rf.Limit]:
@@ -51,4 +52,10 @@ def bench() -> list[Row]:
             also=small < 60 and limit.certified and wider.certified,
         )
     )
+    for slope in (0.01, 0.0):
+        took, limit = certified(**HUGE, slope=slope)
+        say(f"{HUGE}, slope {slope}: {duration(took)}, {limit.verdict}")
+        what = f"time for the limit with {HUGE}, slope {slope}: {limit.verdict}; {limit.settings['way']}"
+        within = took < 600 and limit.certified
+        rows.append(Row(f"scale, slope {slope}", duration(took), "600 s", 600 / took, what, also=within))
     return rows

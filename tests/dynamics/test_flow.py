@@ -359,3 +359,20 @@ def test_a_bound_to_stop_at_must_be_positive():
     for bounds in ({"loss": 0.0}, {"gradient": -1.0}, {"loss": np.nan}):
         with pytest.raises(ValueError, match="must be positive"):
             Until(time=1.0, **bounds)
+
+
+def test_in_the_loss_clock_a_run_goes_on_from_where_the_loss_is_tiny():
+    # There the time of a first step is out of all proportion, e^30, and the step is to be shortened.
+    network = Network([[[30.0]], [[1.0]]], slope=1.0, trained=(True, False))
+    run = flow(
+        network,
+        Data([[1.0], [-1.0]], [1.0, -1.0]),
+        "exponential",
+        1.0,
+        clock="loss",
+        rtol=1e-6,
+        budget=300,
+        show=False,
+    )
+    assert run.network.weights[0][0, 0] == pytest.approx(31.0, rel=1e-9)  # q' = 1
+    assert float(run.log_time[-1]) == pytest.approx(30.0 + np.log(np.e - 1), rel=1e-5)  # t' = e^q

@@ -7,6 +7,7 @@ from sklearn.svm import SVC
 from rankfall import Data, Network, Until, exact_flow, limit
 from rankfall import data as rd
 from rankfall.dynamics.walk import Walk
+from rankfall.limits import search
 
 RNG = np.random.default_rng
 
@@ -412,3 +413,35 @@ def test_several_networks_that_ran_together_have_no_one_limit():
     run.networks = (run.network, run.network)
     with pytest.raises(ValueError, match=r"take one of `run\.networks`"):
         limit(run, PAIR, show=False)
+
+
+# Large problems: the transient to a tolerance, then along half-lines
+
+
+@pytest.mark.parametrize(("n", "m", "d", "slope", "seed"), [(12, 40, 30, 0.01, 3), (8, 30, 20, 0.0, 4)])
+def test_with_leaps_the_limit_is_the_same(monkeypatch, n, m, d, slope, seed):
+    data = rd.gaussian_mixture(n=n, dim=d, seed=seed)
+    network = Network.fixed_second_layer((d, m, 1), slope=slope, sigma=1e-4, seed=seed)
+    exact = limit(network, data, optimality=False, show=False)
+    monkeypatch.setattr(search, "LARGE", 0)
+    found = limit(network, data, optimality=False, show=False)
+    assert exact.certified
+    assert found.certified, found.missing
+    assert "certified from there on" in found.settings["way"]
+    np.testing.assert_allclose(found.W, exact.W, atol=1e-10)
+
+
+def test_leaps_cross_the_friendly_kinks_that_the_flow_crosses(monkeypatch):
+    # w.x_2 = -3.9 + 0.1 Lambda again: sample 2 is dead until margins are 40, so that the leaps begin before.
+    x = np.array([[1.0, 0.0, 0.0], [0.1, 1.0, 0.0], [0.1, 0.9, 0.3], [0.0, 0.0, 1.0]])
+    first = [[1.0, -4.0, 0.0], [0.0, 1.0, 0.3], [0.0, 0.0, 1.0]]
+    network = Network([first, [[1.0, 1.0, -1.0]]], slope=0.0, trained=(True, False))
+    data = Data(x, [1.0, 1.0, 1.0, -1.0])
+    exact = limit(network, data, show=False)
+    monkeypatch.setattr(search, "LARGE", 0)
+    monkeypatch.setattr(search, "AHEAD", 5.0)
+    found = limit(network, data, show=False)
+    assert exact.certified
+    assert found.certified, found.missing
+    assert "leaps" in found.settings["way"]
+    np.testing.assert_allclose(found.W, exact.W, atol=1e-9)

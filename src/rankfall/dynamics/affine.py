@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rankfall.dynamics.collocation import INTEGRAL, NODES, STAGES, TAIL, at
-from rankfall.dynamics.regions import Weights
+from rankfall.dynamics.regions import Region, Weights
 from rankfall.dynamics.step import Motion, Piece
 from rankfall.dynamics.walk import ROUNDING, TOUCH, Walk, Watched, first_zero
 
@@ -111,6 +111,15 @@ class AffineWalk(Walk):
     def weights(self, weights: Weights) -> None:
         self._weights = weights
         self._z = None
+
+    def jump(self, w: np.ndarray, region: Region) -> None:
+        """Go to another place, with the kinks held there."""
+        self.weights = Weights(w, self.second, self._weights.c)
+        self.coefficients = np.zeros(self.region.side.shape)
+        self.sizes = np.linalg.norm(w, axis=1)
+        self.region.copy_kinks(region)
+        self._kernel = self.region.kernel(self.second)
+        self._next, self._calm = np.inf, 0.0
 
     @property
     def second(self) -> np.ndarray:

@@ -131,9 +131,11 @@ class Integrator(eqx.Module):
         t1 = jnp.minimum(state.following, self.end)
         y, y_error, dense, solver, _ = self._attempt(state.t, t1, state.y, state.solver)
         # The controller is given norms only: the error of a step is judged against the size of the weights.
-        error = tuple(jnp.where(jnp.isfinite(e), e, jnp.inf) for e in _sizes(y_error))
+        # (An error that is not finite is as bad as can be told without spoiling the controller's memory.)
+        error = tuple(jnp.where(jnp.isfinite(e), e, 1e100) for e in _sizes(y_error))
+        size = tuple(jnp.where(jnp.isfinite(e), e, 1.0) for e in _sizes(y))
         keep, t, following, _, controller, _ = self.pid.adapt_step_size(
-            state.t, t1, _sizes(state.y), _sizes(y), None, error, self._order, state.controller
+            state.t, t1, _sizes(state.y), size, None, error, self._order, state.controller
         )
         pattern = self._pattern(y)
         flipped = None if pattern is None else pattern != state.pattern

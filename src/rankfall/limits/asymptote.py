@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankfall.data import hard_margin_of_gram
+from rankfall.dynamics.affine import AffineWalk
 from rankfall.dynamics.regions import Region
 from rankfall.dynamics.walk import Walk
 from rankfall.limits.cell import CellLimit, solve_cell
@@ -39,6 +40,34 @@ class Asymptote:
     stays: bool
     why: str  # what is missing, where it is not known to stay
     distance: float  # to the half-line, relative to the length of the weights
+    line: "_HalfLine | None" = None
+
+
+def leap(walk: AffineWalk, end: Asymptote) -> bool:
+    """Take a walk along the half-line to which it tends, to twice its T, or to the next friendly kink.
+
+    The flow is within D of the half-line, so that this is right up to D/T, which goes to zero. Friendly pairs
+    that cross their kinks on the way are beyond them afterwards. False if there is no half-line.
+    """
+    line, region, point = end.line, end.region, end.point
+    if line is None:
+        return False
+    z, speed = line.origin @ region.x.T, point.w @ region.x.T
+    friendly = walk.second[:, None] * walk.pull.y > 0
+    turns = friendly & (region.side * speed < -1e-12 * walk.lengths * np.linalg.norm(point.w, axis=1).max())
+    with np.errstate(divide="ignore", invalid="ignore"):
+        times = np.where(turns, -z / speed, np.inf)
+    first = float(times.min())
+    then = max(2 * line.nearest, first * (1 + 1e-9) if np.isfinite(first) else 0.0)
+    beyond = times <= then
+    region.side[beyond] *= -1
+    region.slopes[beyond] = np.where(region.side[beyond] > 0, 1.0, region.slope)
+    walk.jump(line.origin + then * point.w, region)
+    total = float(point.multipliers.sum())
+    walk.clock += (then - line.nearest) * total
+    walk.log_time = float(np.log(total) - walk.log_loss(walk.outputs))
+    walk.steps += 1
+    return True
 
 
 def asymptote(walk: Walk, kinks: np.ndarray | None = None) -> Asymptote | None:
@@ -64,7 +93,7 @@ def _end(walk: Walk, found: CellLimit) -> Asymptote:
     line = _half_line(walk, region, kernel, point, found.margins, tight)
     why = "" if region.slope == 1 else _leaves(walk, region, point, line)
     size = float(np.linalg.norm(walk.weights.w))
-    return Asymptote(point, region, not why, why, line.distance / size)
+    return Asymptote(point, region, not why, why, line.distance / size, line)
 
 
 def _of_region(walk: Walk) -> CellLimit | None:
@@ -136,6 +165,7 @@ class _HalfLine:
     """`origin` + T W_infinity for T >= `start`, and how near to it the flow stays."""
 
     origin: np.ndarray
+    nearest: float  # the T next to the present state
     start: float
     distance: float
 
@@ -156,7 +186,7 @@ def _half_line(
     nearest = float(((now - origin) * point.w).sum() / (point.w**2).sum())
     start = max(nearest, _first_inside(region, origin, point.w))
     if not np.isfinite(start):
-        return _HalfLine(origin, start, np.inf)
+        return _HalfLine(origin, nearest, start, np.inf)
     distance = float(np.linalg.norm(now - origin - start * point.w))
     # What the line lacks to be a solution: samples that are not support vectors pull too, but less and less,
     reach, slack = np.sqrt(np.diag(kernel)), ~tight
@@ -165,7 +195,7 @@ def _half_line(
     distance += float(reach[slack] @ (others * total / (margins[slack] - 1)))
     if walk.pull.loss.name == "logistic":  # and 1/(1 + e^q) is e^-q only up to e^-2q.
         distance += float(reach @ share**2) * total * float(np.exp(min(-start, 700.0)))
-    return _HalfLine(origin, start, distance)
+    return _HalfLine(origin, nearest, start, distance)
 
 
 def _onto_kinks(region: Region, w: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ import equinox as eqx
 import numpy as np
 
 from rankfall.data import Data, combination_that_vanishes
+from rankfall.dynamics.affine import AffineWalk
 from rankfall.dynamics.exact import LOSSES, walk_of
 from rankfall.dynamics.flow import FlowWarning, flow
 from rankfall.dynamics.problem import Reduction
@@ -16,7 +17,7 @@ from rankfall.dynamics.regions import Region
 from rankfall.dynamics.step import Piece
 from rankfall.dynamics.walk import AtRest, Stalled
 from rankfall.limits.approximate import approximate
-from rankfall.limits.asymptote import Asymptote, asymptote
+from rankfall.limits.asymptote import Asymptote, asymptote, leap
 from rankfall.limits.clusters import polish
 from rankfall.limits.compare import compare
 from rankfall.limits.endpoint import end_of_region, subgradient
@@ -30,10 +31,12 @@ from rankfall.progress import progress
 from rankfall.trajectory import Trajectory, versions
 
 RETRY = 1.2  # the certificate is tried again when the clock has grown by this factor,
-PATIENCE = 50  # or after so many steps
+PATIENCE = 50  # or after so many steps,
+SPARING = 1.1  # but not before the steps have grown by this factor: a certificate costs as much as many steps
 LARGE = 20_000  # pairs of neuron and sample up to which every kink is met exactly
-LOOSE = 1e-3  # the tolerance of the adaptive flow for larger ones
+LOOSE = 1e-4  # the tolerance of the adaptive flow for larger ones
 FIRST = 0.5  # the loss clock at which its state is tried first
+AHEAD, LEAPS = 50.0, 200  # margins from which on it goes along half-lines, and how often at the most
 NEAR = 3e-3  # pre-activations that are this small, relative to weights and inputs, may be at their kinks
 EARLY, LATE = (
     20.0,
@@ -101,7 +104,7 @@ class _Search:
         self.walk = walk_of(self.reduction.one, rtol=1e-10)
         self.both = network.trained[1]
         self.interrupted = False
-        self.stalled, self.rests = "", False
+        self.stalled, self.rests, self.leaps = "", False, 0
 
     def run(self) -> Limit:
         """Search; Ctrl-C ends it with what is known by then."""
@@ -125,6 +128,8 @@ class _Search:
         for _ in self._late_states() if large else self._stretches():
             if self._margins().min() > 0:
                 found = asymptote(self.walk, self._near_kinks() if large else None)
+                if large and self._margins().min() > AHEAD:
+                    found = self._leaps(found)
                 if found is not None and found.stays:
                     break
             elif self.walk.at_rest():
@@ -133,10 +138,22 @@ class _Search:
             return self._not_separated() if self._margins().min() <= 0 else self._open(("no limit found",))
         missing = () if found.stays else (found.why, *self._spent())
         stays = "proved: two solutions in one cell never move apart" if found.stays else "open"
-        more = {"distance": found.distance, "stays": stays}
+        more: dict[str, Any] = {"distance": found.distance, "stays": stays}
         if large:
-            more["way"] = f"adaptive flow at rtol {LOOSE:g} to the state from which the certificate holds"
+            leaps = f", then {self.leaps} leaps along the half-lines of cells" if self.leaps else ""
+            more["way"] = f"adaptive flow to rtol {LOOSE:g}{leaps}; certified from there on"
         return self._margin_limit(found.point, missing, more, found.region)
+
+    def _leaps(self, found: Asymptote | None) -> Asymptote | None:
+        """From cell to cell along their half-lines, until the flow stays in one."""
+        walk = self.walk
+        assert isinstance(walk, AffineWalk)
+        with progress("limit", self.show) as shown:
+            while found is not None and not found.stays and self.leaps < LEAPS and leap(walk, found):
+                self.leaps += 1
+                shown.update(self.leaps / LEAPS, f"margins of {self._margins().min():.3g}; {found.why}")
+                found = asymptote(walk)
+        return found
 
     def _late_states(self) -> Iterator[None]:
         """States of the adaptive flow, each at twice the clock of the one before."""
@@ -270,7 +287,8 @@ class _Search:
                     kinks = int(walk.region.held.sum())
                     note = f"{len(walk.events):,} events, {kinks} kinks, log t = {walk.log_time:.4g}"
                     shown.update(walk.steps / self.budget, note)
-                    if not piece.hits and (walk.clock >= again or walk.steps >= last + PATIENCE):
+                    due = walk.clock >= again or walk.steps >= last + PATIENCE
+                    if not piece.hits and due and walk.steps >= SPARING * last:
                         again, last = walk.clock * RETRY, walk.steps
                         yield piece
             except KeyboardInterrupt:
