@@ -139,7 +139,8 @@ def margin(slope: float) -> Row:
     say(f"slope {slope:g}: descent lacks {lacks:.1e} after {steps:,} steps")
     what = (
         f"time to a normalised margin within {CLOSE:g} of the limit's: the certified limit against "
-        f"loss-normalised gradient descent, which after {steps:,} steps in {duration(there)} lacks {lacks:.1e}"  # noqa: E501
+        f"loss-normalised gradient descent, which after {steps:,} steps in {duration(there)} "
+        f"lacks {lacks:.1e}"
     )
     return Row(f"limit, slope {slope:g}", duration(ours), duration(there), there / ours, what)
 

@@ -123,15 +123,6 @@ class Region:
         slack = np.minimum(slopes - self.slope, 1 - slopes)
         return np.asarray(slack * np.abs(r[samples]) / self._reach[neurons, samples])
 
-    def amplification(self, sizes: np.ndarray) -> np.ndarray:
-        """How large the pulls of pairs held (m, n) can be, if those of the samples have these `sizes`."""
-        n = len(self.x)
-        bounds = np.zeros((len(self.side), n + 1))
-        rows = np.arange(len(self.side))[:, None]
-        terms = np.abs(self._response) * (self.slopes * sizes)[:, None, :]
-        bounds[rows, self._samples] = terms.sum(axis=2)
-        return bounds[:, :-1]
-
     def kernel(self, a: np.ndarray) -> np.ndarray:
         r"""K (n, n), such that $f' = K r$ if the first layer alone moves."""
         n = len(self.x)

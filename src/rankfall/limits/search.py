@@ -38,10 +38,8 @@ LOOSE = 1e-4  # the tolerance of the adaptive flow for larger ones
 FIRST = 0.5  # the loss clock at which its state is tried first
 AHEAD, LEAPS = 50.0, 200  # margins from which on it goes along half-lines, and how often at the most
 NEAR = 3e-3  # pre-activations that are this small, relative to weights and inputs, may be at their kinks
-EARLY, LATE = (
-    20.0,
-    1e4,
-)  # margins from which a KKT point is tried, and up to which the flow itself is followed
+EARLY = 20.0  # the margin from which on a KKT point is tried with both layers trained,
+LATE = 1e4  # and that up to which the flow itself is followed
 AGREED = 1e-4  # 1 - cos between a late state and the limit, with both layers trained
 
 
