@@ -3,7 +3,8 @@
 import json
 import os
 import platform
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -91,18 +92,8 @@ class Trajectory:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Trajectory":
         """Read what `to_netcdf` wrote."""
-        try:
-            groups = xr.open_groups(path, engine="h5netcdf")
-        except FileNotFoundError:
-            raise ValueError(f"there is no file {os.fspath(path)!r}.") from None
-        except (OSError, ValueError) as error:
-            raise ValueError(f"{os.fspath(path)!r} is not a netCDF file: {error}") from None
-        try:
-            root = groups["/"].load()
-            if "rankfall_settings" not in root.attrs:
-                raise ValueError(
-                    f"{os.fspath(path)!r} is a netCDF file, but not one that a rankfall run wrote."
-                )
+        with opened(path, "rankfall_settings", "one that a rankfall run wrote") as groups:
+            root = groups["/"]
             settings = json.loads(root.attrs.pop("rankfall_settings"))
             count = sum(name.startswith("/network_") for name in groups)
             networks = [unpack(groups[f"/network_{i}"].load()) for i in range(count)]
@@ -111,10 +102,26 @@ class Trajectory:
                 leaves = groups["/state"].load()
                 state = tuple(leaves[f"leaf_{i}"].values for i in range(len(leaves.data_vars)))
             events = groups["/events"].load() if "/events" in groups else None
-        finally:
-            for group in groups.values():
-                group.close()
         return cls(root, networks, settings, state, events)
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str], mark: str, what: str) -> Iterator[dict[str, xr.Dataset]]:
+    """The groups of a netCDF file that has the attribute `mark`, and so is `what`; its root is loaded."""
+    try:
+        groups = xr.open_groups(path, engine="h5netcdf")
+    except FileNotFoundError:
+        raise ValueError(f"there is no file {os.fspath(path)!r}.") from None
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{os.fspath(path)!r} is not a netCDF file: {error}") from None
+    try:
+        groups["/"] = groups["/"].load()
+        if mark not in groups["/"].attrs:
+            raise ValueError(f"{os.fspath(path)!r} is a netCDF file, but not {what}.")
+        yield groups
+    finally:
+        for group in groups.values():
+            group.close()
 
 
 def pack(network: Network) -> xr.Dataset:

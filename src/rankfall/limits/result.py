@@ -14,7 +14,7 @@ from rankfall.atomic import atomically
 from rankfall.limits.compare import Comparison
 from rankfall.limits.optimality import Optimality
 from rankfall.network import Network
-from rankfall.trajectory import pack, unpack
+from rankfall.trajectory import opened, pack, unpack
 
 CERTIFIED = "certified"
 APPROXIMATE = "approximate"
@@ -183,22 +183,8 @@ class Limit:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Limit":
         """Read what `to_netcdf` wrote."""
-        try:
-            groups = xr.open_groups(path, engine="h5netcdf")
-        except FileNotFoundError:
-            raise ValueError(f"there is no file {os.fspath(path)!r}.") from None
-        except (OSError, ValueError) as error:
-            raise ValueError(f"{os.fspath(path)!r} is not a netCDF file: {error}") from None
-        try:
-            root = groups["/"].load()
-            if "rankfall_limit" not in root.attrs:
-                raise ValueError(
-                    f"{os.fspath(path)!r} is a netCDF file, but not a limit that rankfall wrote."
-                )
-            network = unpack(groups["/network_0"].load())
-        finally:
-            for group in groups.values():
-                group.close()
+        with opened(path, "rankfall_limit", "a limit that rankfall wrote") as groups:
+            root, network = groups["/"], unpack(groups["/network_0"].load())
         told = json.loads(root.attrs["rankfall_limit"])
         kinks = zip(root.kink_neuron.values, root.kink_sample.values, root.kink_slope.values, strict=True)
         return cls(
