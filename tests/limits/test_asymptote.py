@@ -232,7 +232,7 @@ def test_with_a_fixed_second_layer_the_multipliers_sum_to_the_square_of_the_norm
 
 
 def continued(walk, found, data):
-    """The angle to the limit when a walk was continued: to log t = 10^4, or till margins are tenfold."""
+    """The angle to the limit when a walk was continued: to log t = 10^4 or twentyfold, or till margins are tenfold."""
     walk = deepcopy(walk)
     start = walk.steps
     if isinstance(walk, SlowWalk):
@@ -244,13 +244,14 @@ def continued(walk, found, data):
         while (walk.pull.y * walk.outputs).min() < goal and walk.steps < start + 100:
             walk.advance()
     else:
-        while walk.log_time < 1e4 and walk.steps < start + 2000:
+        goal = max(1e4, 20 * walk.log_time)
+        while walk.log_time < goal and walk.steps < start + 2000:
             walk.advance()
     return angle(walk, found, data)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(64))
+@pytest.mark.parametrize("seed", range(200))
 def test_a_random_problem_is_certified_and_the_flow_goes_there_or_the_limit_says_what_is_missing(walks, seed):
     network, data, loss = any_problem(seed)
     found = limit(network, data, loss, budget=1500, optimality=False, show=False)

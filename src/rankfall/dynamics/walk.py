@@ -158,7 +158,7 @@ class Walk:
                     raise Stalled("no step is short enough")
                 continue
             outputs, pulls = solved
-            noise = min(ROUNDING * reach_of(motion, r), NOISE)
+            noise = min(ROUNDING * (np.abs(f).max() + reach_of(motion, r)), NOISE)
             rough = motion.unresolved(pulls, self.pull.rounding(f) / self.rtol) / max(self.rtol, noise)
             if rough <= 1 or step < 1e-14 * abs(self.clock):
                 break
