@@ -2,6 +2,8 @@
 
 import time
 
+import numpy as np
+
 import rankfall as rf
 from benchmarks.table import Row, duration
 from benchmarks.timing import say
@@ -15,9 +17,23 @@ def certified(n: int, m: int, d: int, slope: float = 0.0) -> tuple[float, rf.Lim
     """The time for the limit of a ReLU network, and the limit."""
     data = rf.data.gaussian_mixture(n=n, dim=d, seed=0)
     network = rf.Network.fixed_second_layer((d, m, 1), slope=slope, sigma=1e-4, seed=1)
+    return timed(network, data)
+
+
+def timed(network: rf.Network, data: rf.Data) -> tuple[float, rf.Limit]:
     started = time.perf_counter()
     limit = rf.limit(network, data, optimality=False)
     return time.perf_counter() - started, limit
+
+
+def embedded(n: int, m: int, d: int, wide: int) -> tuple[float, rf.Limit]:
+    """The same with more features, all zero: the flow is the same, and so are its events."""
+    narrow = rf.data.gaussian_mixture(n=n, dim=d, seed=0)
+    network = rf.Network.fixed_second_layer((d, m, 1), slope=0.0, sigma=1e-4, seed=1)
+    others = rf.Network.fixed_second_layer((wide - d, m, 1), slope=0.0, sigma=1e-4, seed=2)
+    weights = np.hstack([network.weights[0], others.weights[0]])
+    whole = rf.Network([weights, network.weights[1]], slope=0.0, trained=(True, False))
+    return timed(whole, rf.Data(np.pad(narrow.x, ((0, 0), (0, wide - d))), narrow.y))
 
 
 def bench() -> list[Row]:
@@ -37,7 +53,7 @@ def bench() -> list[Row]:
             rows.append(Row(f"scale, {key} x {factor}", duration(took), duration(base), took / base, what))
     small, limit = certified(**LARGEST)
     say(f"{LARGEST}: {duration(small)}")
-    wide, wider = certified(**{**LARGEST, "d": 100_000})
+    wide, wider = embedded(**LARGEST, wide=100_000)
     what = (
         f"time for the limit of 10,000 pairs of neuron and sample, {LARGEST}: {limit.verdict}, "
         f"{limit.settings['events']} events; the target is 60 s; beside it d = 100,000, {wider.verdict}"
@@ -49,7 +65,7 @@ def bench() -> list[Row]:
             duration(wide),
             wide / small,
             what,
-            at_most=2.5,
+            at_most=1.5,
             also=small < 60 and limit.certified and wider.certified,
         )
     )

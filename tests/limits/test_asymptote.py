@@ -232,7 +232,7 @@ def test_with_a_fixed_second_layer_the_multipliers_sum_to_the_square_of_the_norm
 
 
 def continued(walk, found, data):
-    """The angle to the limit when a walk was continued: to log t = 10^4 or twentyfold, or till margins are tenfold."""
+    """The angle to the limit of a walk that goes on: to log t = 10^4 or twentyfold, or tenfold margins."""
     walk = deepcopy(walk)
     start = walk.steps
     if isinstance(walk, SlowWalk):
