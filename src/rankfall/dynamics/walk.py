@@ -15,6 +15,7 @@ from rankfall.dynamics.step import Hit, Motion, Piece, collocate, reach_of
 TOUCH = 1e-13  # relative to |x_i| |w_j|: a pre-activation this close to zero is at its kink
 STALLED = 100  # events of one neuron at one and the same time
 FLAT = 1e-10  # the share of its pulls that moves a neuron at rest
+GONE = 1e-150  # the share of a sample that pulls no more: its margin is larger than others by 345
 ROUNDING = 1e-15  # of a sum, relative to its terms
 NOISE = 1e-6  # the most that rounding may add to the pulls
 GROWTH = 4.0  # of the step size, at the most
@@ -126,8 +127,9 @@ class Walk:
         return self.pull(self.outputs)
 
     def at_rest(self) -> bool:
-        """Are the pulls of every neuron balanced, so that nothing moves any more?"""
-        u = self.region.pulls(self.present_pulls())
+        """Are the pulls of every neuron balanced, or gone, so that nothing moves any more?"""
+        r = self.present_pulls()
+        u = self.region.pulls(np.where(np.abs(r) > GONE * np.abs(r).max(), r, 0.0))
         moves = np.full(len(u), True) if self.train_second else self.second != 0
         left, all_of_it = np.linalg.norm(u @ self.region.x, axis=1), np.abs(u) @ self.lengths
         return bool((left <= FLAT * all_of_it)[moves].all())
