@@ -152,7 +152,7 @@ def test_on_orthogonal_balanced_data_the_stable_rank_has_a_closed_form(slope, no
     assert found.optimality.verdict == "globally optimal"
 
 
-# ReLU on orthogonal data: Kou, Chen and Gu 2023, dossier section 4
+# ReLU on orthogonal data: Kou, Chen and Gu 2023
 
 
 def relu_on_orthogonal_data(seed):
