@@ -349,6 +349,8 @@ class Walk:
             slopes[sample] = 1.0 if side > 0 else region.slope
             region.side[neuron, sample] = side
         at_kink = at_kink[self.lengths[at_kink] > 0]
+        if region.lines is not None:  # whole lines, however rounding may see their inputs
+            at_kink = np.flatnonzero(region.lines[at_kink].any(axis=0))
         sign = self._sign(neuron, r)
         if len(at_kink) and sign:
             slopes = decide_lines(at_kink, slopes, region.x, r, sign, region.slope, region.lines)
