@@ -60,6 +60,8 @@ def leap(walk: AffineWalk, end: Asymptote) -> bool:
     first = float(times.min())
     then = max(2 * line.nearest, first * (1 + 1e-9) if np.isfinite(first) else 0.0)
     beyond = times <= then
+    if region.lines is not None:  # inputs on one line cross together
+        beyond = beyond @ (region.lines != 0)
     region.side[beyond] *= -1
     region.slopes[beyond] = np.where(region.side[beyond] > 0, 1.0, region.slope)
     walk.jump(line.origin + then * point.w, region)
