@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help test test-torch reproduce lint types contract docs bench clean
+.PHONY: help test test-torch reproduce lint types contract docs figures bench clean
 
 help:  ## this list
 	@echo "make <target>, where <target> is one of"
@@ -46,6 +46,10 @@ docs: $(VENV)/.dev  ## build the documentation into site/
 	@echo "Building the documentation ..."
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "The documentation is in site/index.html."
+
+figures: $(VENV)/.dev  ## draw the figures of the theory pages again
+	@echo "Drawing the figures of the theory pages ..."
+	@$(BIN)/python docs/theory_figures.py
 
 bench: $(VENV)/.torch  ## speed side by side with PyTorch and others; prints ratios
 	@$(BIN)/python -m benchmarks

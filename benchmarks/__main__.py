@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from benchmarks import threads
 from benchmarks.table import Row, table
 
-NAMES = ("sun", "flow", "span", "sgd", "many", "exact", "scale")
+NAMES = ("sun", "flow", "span", "sgd", "many", "exact", "scale", "assess")
 
 
 def machine() -> str:

@@ -67,7 +67,8 @@ def test_help_answers_without_waiting_for_anything_heavy():
 
 
 @pytest.mark.parametrize(
-    "words", [("--help",), ("run", "--help"), ("limit", "--help"), ("reproduce", "--help")]
+    "words",
+    [("--help",), ("run", "--help"), ("limit", "--help"), ("assess", "--help"), ("reproduce", "--help")],
 )
 def test_every_command_has_a_help_page(rankfall, words):
     answer = rankfall(*words)
@@ -296,6 +297,42 @@ def test_a_run_that_recorded_nothing_to_draw_is_saved_and_summarised_nevertheles
 # Bad input
 
 
+# Which theorems speak
+
+
+def test_assess_ends_with_a_sentence_to_act_on(rankfall, tmp_path):
+    x = np.random.default_rng(0).normal(size=(50, 2))
+    y = np.sign(x[:, 0]) * np.where(np.abs(x[:, 0]) > 1, 1.0, -1.0)
+    table = np.column_stack([np.vstack([x, -x]), np.append(y, -y)])
+    np.savetxt(tmp_path / "odd.csv", table, delimiter=",", header="a,b,y", comments="")
+    answer = rankfall("assess", "odd.csv", "--label", "y", "--slope", 0, "--loss", "logistic")
+    assert answer.code == 0
+    assert "expressivity" in answer.out
+    last = answer.out.strip().splitlines()[-1]
+    assert "Add biases or a layer" in last
+    assert "%" in last
+
+
+def test_assess_lists_what_does_not_apply_only_when_asked(rankfall):
+    few = rankfall("assess", "xor", "--loss", "square").out
+    everything = rankfall("assess", "xor", "--loss", "square", "--all").out
+    assert "does not apply:" not in few
+    assert "--all lists them" in few
+    assert everything.count("does not apply:") > 5
+    assert "frei_flow" in everything
+
+
+def test_assess_knows_descent_and_fixed_second_layers(rankfall):
+    words = ("nearly_orthogonal", "-d", "p=30.0", "-d", "n=8", "-d", "dim=12", "--init", "fixed_second_layer")
+    answer = rankfall("assess", *words, "--slope", 0.5, "--loss", "exponential", "--width", 10)
+    assert "frei_flow" in answer.out
+    assert "linear decision boundary" in answer.out
+    stepped = rankfall(
+        "assess", *words, "--slope", 0.5, "--loss", "exponential", "--width", 10, "--step", 0.1
+    )
+    assert "descent with steps of 0.1" in stepped.out
+
+
 @pytest.fixture
 def files(tmp_path):
     """Files with one fault each."""
@@ -414,6 +451,16 @@ BAD_LIMIT = [
     (("good.npz", "--width", "4,4", "--init", "gaussian", "--loss", "square"), "is for two-layer networks"),
     (("xorr",), "Did you mean 'xor'?"),
 ]
+BAD_ASSESS = [
+    (("good.csv",), "which column of good.csv holds the targets?"),
+    (("zero_one.npz",), "Map 0 and 1 with y = 2*y - 1"),
+    (("one_class.npz",), "needs two classes at least"),
+    (("good.npz", "--step", 0), "the step size must be positive and finite, not 0"),
+    (("good.npz", "--penalty", -1), "the penalty must be finite and not negative"),
+    (("good.npz", "--slope", 2), "the slope must lie in [0, 1]"),
+    (("good.npz", "--loss", "logstic"), "Did you mean 'logistic'?"),
+    (("nan.npz",), "NaN or infinite"),
+]
 BAD_PAPER = [
     (("zang",), "unknown paper 'zang'. Did you mean 'zhang'? Known: zhang, sun."),
     (("zhang", "--figure", 33), "unknown figure of zhang '33'. Did you mean '3'? Known: 3."),
@@ -424,6 +471,7 @@ BAD = [
     *((("run", *words, *SMALL), said) for words, said in BAD_DATA),
     *((("run", "good.npz", *SMALL, *words), said) for words, said in BAD_RUN),
     *((("limit", *words), said) for words, said in BAD_LIMIT),
+    *((("assess", *words), said) for words, said in BAD_ASSESS),
     *((("reproduce", *words), said) for words, said in BAD_PAPER),
 ]
 

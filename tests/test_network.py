@@ -4,7 +4,7 @@ import pytest
 
 from rankfall import Network
 from rankfall.measure import neuron_balance
-from rankfall.network import activation, stack, unstack
+from rankfall.network import activation, moving, stack, unstack
 from rankfall.precision import float64
 
 X = np.random.default_rng(0).normal(size=(7, 3))
@@ -317,3 +317,150 @@ def test_whole_numbers_are_widths_however_they_are_written():
 
 def test_a_balanced_network_of_scale_zero_is_zero():
     assert not any(w.any() for w in Network.balanced((3, 4, 1), 0.0, 0.0, 0).weights)
+
+
+# Residual blocks: h_l = W_l s(W_{l-1} u) + S_l u
+
+SKIPS = np.random.default_rng(5)
+DIAGONAL, FREE = SKIPS.normal(size=3), SKIPS.normal(size=(3, 3))
+KINDS = pytest.mark.parametrize("skip", ["identity", DIAGONAL, FREE], ids=["identity", "diagonal", "free"])
+
+
+def residual(skip, linear_tail=1, slope=0.2, **rest):
+    """x -> A x -> S u + U s(V u), with u = s(A x), -> W."""
+    skips = (None, None, skip, None)
+    network = Network.gaussian((3, 3, 5, 3, 2), slope, 2.0, 1, bias=(True, False, True, False), skips=skips,
+                               linear_tail=linear_tail, **rest)  # fmt: skip
+    rng = np.random.default_rng(0)
+    biases = [None if b is None else rng.normal(size=b.shape) for b in network.biases]
+    return Network(
+        network.weights, biases, network.slope, network.trained, network.linear_tail, skips=network.skips
+    )
+
+
+def residual_forward(weights, biases, skip, slope, linear_tail, x):
+    """The same by plain NumPy, written out."""
+
+    def act(z, layer):
+        return np.where(z > 0, z, slope * z) if layer <= 4 - linear_tail else z
+
+    a, v, u_out, w = weights
+    u = act(x @ a.T + biases[0], 1)
+    through = u if isinstance(skip, str) else u * skip if skip.ndim == 1 else u @ skip.T
+    h = act(u @ v.T, 2) @ u_out.T + biases[2] + through
+    return h @ w.T
+
+
+@KINDS
+@pytest.mark.parametrize("linear_tail", [1, 2, 3, 4])
+def test_a_residual_block_adds_its_input_through_the_skip_and_is_not_activated(skip, linear_tail):
+    network = residual(skip, linear_tail)
+    expected = residual_forward(network.weights, network.biases, skip, 0.2, linear_tail, X)
+    np.testing.assert_allclose(network(X), expected, rtol=1e-13, atol=1e-14)
+    assert network.activated == tuple(layer for layer in (1, 2) if layer <= 4 - linear_tail)
+    np.testing.assert_allclose(network.astype(np.float32)(X), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_blocks_follow_one_another_and_the_first_may_take_the_inputs_themselves():
+    rng = np.random.default_rng(2)
+    v1, u1, v2, u2 = (rng.normal(size=shape) for shape in ((4, 3), (3, 4), (5, 3), (3, 5)))
+    network = Network([v1, u1, v2, u2], slope=0.0, skips=[None, "identity", None, DIAGONAL])
+    h = X + np.maximum(X @ v1.T, 0) @ u1.T
+    np.testing.assert_allclose(network(X), DIAGONAL * h + np.maximum(h @ v2.T, 0) @ u2.T, rtol=1e-13)
+    assert network.activated == (1, 3)
+    assert "identity skip into layer 2, diagonal skip into layer 4" in repr(network)
+
+
+@KINDS
+def test_the_gradient_of_a_residual_network_is_that_of_finite_differences(skip):
+    network = residual(skip, trained=(True, True, True, False))
+    target = np.random.default_rng(3).normal(size=(7, 2))
+
+    def loss(n):
+        return ((n(X) - target) ** 2).sum()
+
+    with float64():
+        gradient = jax.grad(loss)(network)
+    pairs = list(zip(jax.tree.leaves(network.skips), jax.tree.leaves(gradient.skips), strict=True))
+    assert len(pairs) == (0 if isinstance(skip, str) else 1)
+    pairs += list(zip(network.weights, gradient.weights, strict=True))
+    places = jax.tree.leaves(network)
+    for leaf, slopes in pairs:
+        which = next(i for i, place in enumerate(places) if place is leaf)
+        found = np.empty(leaf.shape)
+        for index in np.ndindex(leaf.shape):
+            ends = []
+            for h in (1e-6, -1e-6):
+                moved = [place.copy() for place in places]
+                moved[which][index] += h
+                ends.append(float(loss(jax.tree.unflatten(jax.tree.structure(network), moved))))
+            found[index] = (ends[0] - ends[1]) / 2e-6
+        np.testing.assert_allclose(slopes, found, rtol=1e-5, atol=1e-5 * np.abs(found).max())
+
+
+def test_what_moves_of_a_skip_is_what_moves_of_its_layer():
+    for trained in (True, False):
+        network = residual(FREE, trained=(True, True, trained, True))
+        assert moving(network).skips == (None, None, trained, None)
+    assert jax.tree.leaves(moving(residual("identity")).skips) == []
+    assert residual("identity").skip_kinds == (None, None, "identity", None)
+
+
+@pytest.mark.parametrize(
+    ("skip", "trained", "order"),
+    [
+        ("identity", (True, True, True, True), None),
+        ("identity", (True, False, False, True), 2),
+        (FREE, (True, True, True, True), None),
+        (FREE, (True, False, True, True), 3),
+        (DIAGONAL, (False, False, True, False), 1),
+        (DIAGONAL, (True, True, False, False), None),
+    ],
+)
+def test_a_residual_network_is_homogeneous_where_both_ways_through_its_blocks_are(skip, trained, order):
+    network = Network.gaussian((3, 3, 5, 3, 1), 0.2, 2.0, 1, skips=(None, None, skip, None), trained=trained)
+    assert network.homogeneity == order
+    orders = range(5) if order is None else [order]
+    flags = moving(network)
+    doubled = jax.tree.map(lambda leaf, moves: 2 * leaf if moves else leaf, network, flags)
+    assert any(np.allclose(doubled(X), 2.0**k * network(X), rtol=1e-12) for k in orders) == (
+        order is not None
+    )
+
+
+@pytest.mark.parametrize(
+    ("skips", "message"),
+    [
+        ((None, None, "identity"), "one entry for each of the 4 layers"),
+        (("identity", None, None, None), "layer 1 has none before it"),
+        ((None, np.ones((5, 3)), FREE, None), "blocks must not overlap"),
+        ((None, "identity", None, None), "3 inputs and 5 outputs, but an identity needs as many"),
+        ((None, None, np.ones(4), None), r"its diagonal skip has shape \(4,\)"),
+        ((None, None, np.ones((3, 4)), None), r"its free skip has shape \(3, 4\)"),
+        ((None, None, 2.0, None), "a skip is a vector or a matrix"),
+        ((None, None, "identty", None), "unknown skip 'identty'. Did you mean 'identity'"),
+        ((None, None, [1.0, np.nan, 0.0], None), "the skip of layer 3 has entries that are NaN"),
+    ],
+)
+def test_a_skip_that_does_not_fit_is_named(skips, message):
+    with pytest.raises(ValueError, match=message):
+        Network.gaussian((3, 3, 5, 3, 2), 0.0, 1.0, 0, skips=skips)
+
+
+def test_a_free_skip_may_change_the_dimension_and_facts_of_two_plain_layers_refuse_skips():
+    network = Network.gaussian((3, 4, 1), 0.0, 1.0, 0, skips=(None, np.ones((1, 3))))
+    w, a = network.weights
+    np.testing.assert_allclose(network(X), X.sum(axis=1) + np.maximum(X @ w.T, 0) @ a[0], rtol=1e-13)
+    for refused in (network.split, network.linear_twin):
+        with pytest.raises(ValueError, match=r"without biases and skips; this is .*free skip into layer 2"):
+            refused()
+
+
+@KINDS
+def test_stacked_residual_networks_come_apart_again(skip):
+    networks = [residual(skip), Network(residual(skip).weights, residual(skip).biases, 0.7, skips=(
+        None, None, skip if isinstance(skip, str) else 2 * skip, None))]  # fmt: skip
+    for before, after in zip(networks, unstack(stack(networks), ["a", "b"]), strict=True):
+        np.testing.assert_array_equal(after(X), before(X))
+    with pytest.raises(ValueError, match="must agree in widths, biases, skips"):
+        stack([residual(skip), residual(None)])

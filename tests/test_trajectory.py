@@ -1,5 +1,6 @@
 import os
 
+import jax
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -40,6 +41,11 @@ def made():
             [RNG.normal(size=(1, 3)).astype(np.float32)], slope=1.0, origin="drawn for a test: W ~ N(0, 1)"
         ),
         Network([1e-200 * RNG.normal(size=(2, 3)), np.eye(2), np.eye(2)], linear_tail=2),
+        Network(
+            [np.eye(3), RNG.normal(size=(3, 3)), np.eye(3), np.eye(3)],
+            skips=[None, "identity", None, np.ones(3)],
+        ),
+        Network([RNG.normal(size=(4, 3)), np.ones((1, 4))], skips=[None, RNG.normal(size=(1, 3))], slope=0.1),
     ]
     time = xr.DataArray([0.0, 0.1], dims="time", attrs={"long_name": "time $t$", "units": "1"})
     dataset = xr.Dataset(
@@ -62,6 +68,10 @@ def assert_same(found, expected):
                     assert v.dtype == w.dtype
                     assert v.tobytes() == w.tobytes()
         assert (a.trained, a.linear_tail, a.origin) == (b.trained, b.linear_tail, b.origin)
+        assert a.skip_kinds == b.skip_kinds
+        for v, w in zip(jax.tree.leaves(a.skips), jax.tree.leaves(b.skips), strict=True):
+            assert v.dtype == w.dtype
+            assert v.tobytes() == w.tobytes()
     for v, w in zip(found.state, expected.state, strict=True):
         assert np.asarray(v).dtype == w.dtype
         assert np.asarray(v).tobytes() == w.tobytes()

@@ -1,4 +1,4 @@
-"""The command line: `rankfall run`, `limit`, `reproduce`. Everything heavy is imported where it is used."""
+"""The command line: `rankfall run`, `limit`, `assess`, `reproduce`. What is heavy is imported where used."""
 
 import sys
 import time
@@ -432,6 +432,42 @@ def _print_table(console: Any, title: str, rows: dict[str, str]) -> None:
     for name, value in rows.items():
         table.add_row(name, Text(value))
     console.print(table)
+
+
+@app.command()
+def assess(
+    data: DataName,
+    label: Label = None,
+    option: DataOption = None,
+    width: Width = "100",
+    slope: Slope = 0.0,
+    init: Init = "gaussian",
+    scale: Scale = 1e-4,
+    bias: Annotated[bool, typer.Option(help="Give the first layer a bias.")] = False,
+    seed: Annotated[int, typer.Option(help="The seed of the weights.")] = 0,
+    loss: Annotated[str, typer.Option(help="logistic, exponential, square or cross_entropy.")] = "logistic",
+    step: Annotated[
+        float | None, typer.Option(help="The step size of gradient descent; gradient flow if not said.")
+    ] = None,
+    penalty: Annotated[float, typer.Option(help="The coefficient of an L2 penalty.")] = 0.0,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also list the results that do not apply, with the reasons.")
+    ] = False,
+) -> None:
+    """Which theorems speak about my data, what do they predict, and what follows?"""
+    from rich.console import Console
+
+    from rankfall import theory
+
+    points = _data(data, label, option or [])
+    network = _network(points, width, slope, init, scale, bias, seed, loss, homogeneous=True)
+    answer = theory.assess(network, points, loss, step=step, penalty=penalty)
+    console = Console()
+    if answer.speaking or everything:
+        console.print(answer if everything else theory.Assessment(answer.situation, answer.speaking))
+    silent = f"{len(answer.silent)} of {len(answer)} results do not apply"
+    _say(console, silent + ("." if everything else ": --all lists them, with the reasons."))
+    console.print(answer.advice, style="bold", highlight=False, markup=False)
 
 
 @app.command()

@@ -2,6 +2,9 @@ r"""Network: weights, biases and slope of a (leaky) ReLU network, its forward pa
 
 A network of depth L computes $h_1 = W_1 x + b_1$, $h_l = W_l \sigma(h_{l-1}) + b_l$ and $f(x) = h_L$, with
 $\sigma(z) = \max(z, \alpha z)$. At the kink the derivative is $\sigma'(0) = \alpha$, as in PyTorch.
+
+A layer with a skip closes a residual block, $h_l = W_l \sigma(h_{l-1}) + b_l + S_l u$ with the input u of
+layer l - 1. The sum is not activated: the next layer takes it as it is.
 """
 
 from collections.abc import Sequence
@@ -14,9 +17,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from rankfall.naming import unknown
 from rankfall.precision import Array, in_float64, is_traced
 
 Widths = Sequence[int]
+
+
+class Identity(eqx.Module):
+    """The skip x -> x: it has no parameters, and so no leaves."""
+
+    def __repr__(self) -> str:
+        return "identity"
+
+
+Skip = Identity | Float[Array, "..."] | None
 
 
 class Network(eqx.Module):
@@ -31,6 +45,10 @@ class Network(eqx.Module):
     - `linear_tail`: how many of the last layers are linear, i.e. have no activation between them.
         The output layer always is: 1 is an ordinary network, L a linear one.
     - `origin`: how the weights came to be, for the record of a run.
+    - `skips`: one entry a layer, `None` for a layer without; or `None` for none at all. A layer with a skip
+        closes a residual block with the layer before, whose input u it adds: "identity" adds u, a vector D
+        the product $D_i u_i$, a matrix Z the product $Z u$ (ResNetIdentity, ResNetDiagonal and ResNetFree of
+        Le and Jegelka 2022). Vector and matrix are trained where their layer is.
 
     A JAX pytree: `jax.grad`, `jax.vmap` and `jax.tree.map` take it as it is. Outside of JAX's
     transformations its arrays are NumPy's, so that float64 stays float64.
@@ -38,6 +56,7 @@ class Network(eqx.Module):
 
     weights: tuple[Float[Array, "out in"], ...]
     biases: tuple[Float[Array, " out"] | None, ...]
+    skips: tuple[Skip, ...]
     slope: Float[Array, ""]
     trained: tuple[bool, ...] = eqx.field(static=True)
     linear_tail: int = eqx.field(static=True)
@@ -51,12 +70,14 @@ class Network(eqx.Module):
         trained: bool | Sequence[bool] = True,
         linear_tail: int = 1,
         origin: str = "given",
+        skips: Sequence[Any] | None = None,
     ):
         self.weights = tuple(_floats(w) for w in weights)
         biases = [None] * len(self.weights) if biases is None else biases
         self.biases = tuple(None if b is None else _floats(b) for b in biases)
         self.slope = np.asarray(slope, dtype=np.float64)
         depth = len(self.weights)
+        self.skips = (None,) * depth if skips is None else tuple(map(_skip, skips))
         self.trained = (trained,) * depth if isinstance(trained, bool) else tuple(map(bool, trained))
         self.linear_tail = linear_tail
         self.origin = origin
@@ -82,7 +103,7 @@ class Network(eqx.Module):
                     f"W_{layer} takes {w.shape[1]} inputs, but W_{layer - 1} has "
                     f"{self.weights[layer - 2].shape[0]} outputs."
                 )
-        for what, entries in (("biases", self.biases), ("trained", self.trained)):
+        for what, entries in (("biases", self.biases), ("trained", self.trained), ("skips", self.skips)):
             if len(entries) != self.depth:
                 raise ValueError(f"{what} must have one entry for each of the {self.depth} layers.")
         if not 0.0 <= float(self.slope) <= 1.0:
@@ -92,6 +113,31 @@ class Network(eqx.Module):
                 f"linear_tail must lie between 1 (the output layer) and the depth {self.depth}, "
                 f"but is {self.linear_tail}."
             )
+        self._check_skips()
+
+    def _check_skips(self) -> None:
+        for layer, skip in enumerate(self.skips, start=1):
+            if skip is None:
+                continue
+            if layer == 1 or self.skips[layer - 2] is not None:
+                raise ValueError(
+                    f"a skip closes a block of two layers, {layer - 1} and {layer}: "
+                    + ("layer 1 has none before it." if layer == 1 else "blocks must not overlap.")
+                )
+            taken, given = self.widths[layer - 2], self.widths[layer]
+            if isinstance(skip, Identity):
+                fits, needed = taken == given, "an identity needs as many of the one as of the other"
+            elif skip.ndim == 1:
+                fits, needed = skip.shape == (given,) == (taken,), f"its diagonal skip has shape {skip.shape}"
+            else:
+                fits, needed = skip.shape == (given, taken), f"its free skip has shape {skip.shape}"
+            if not fits:
+                raise ValueError(
+                    f"the block of layers {layer - 1} and {layer} has {taken} inputs and {given} outputs, "
+                    f"but {needed}."
+                )
+            if not isinstance(skip, Identity) and not np.isfinite(skip).all():
+                raise ValueError(f"the skip of layer {layer} has entries that are NaN or infinite.")
 
     # What it is
 
@@ -121,6 +167,35 @@ class Network(eqx.Module):
         return any(b is not None for b in self.biases)
 
     @property
+    def has_skips(self) -> bool:
+        """Does any layer close a residual block?"""
+        return any(skip is not None for skip in self.skips)
+
+    @property
+    def skip_kinds(self) -> tuple[str | None, ...]:
+        """One of "identity", "diagonal" and "free" for each layer with a skip, None for the others."""
+        own = self.weights[0].ndim - 2  # leading axes, where networks are stacked
+        return tuple(
+            skip
+            if skip is None
+            else repr(skip)
+            if isinstance(skip, Identity)
+            else "diagonal"
+            if skip.ndim - own == 1
+            else "free"
+            for skip in self.skips
+        )
+
+    @property
+    def activated(self) -> tuple[int, ...]:
+        r"""The numbers (from 1) of the layers whose outputs $h_l$ go through the activation.
+
+        Those of the linear tail do not, nor do the sums of residual blocks.
+        """
+        below = range(1, self.depth - self.linear_tail + 1)
+        return tuple(layer for layer in below if self.skips[layer - 1] is None)
+
+    @property
     def mean_slope(self) -> Float[Array, ""]:
         """The mean c = (1 + slope)/2 of the two slopes: the factor of Theorem 5 of Zhang et al.
 
@@ -133,14 +208,18 @@ class Network(eqx.Module):
         r"""The order of homogeneity of f in the trained parameters; None where f is not homogeneous.
 
         Scaling them by k scales f by $k^{\text{order}}$. A bias counts as one more weight, so only the
-        first trained layer may have one.
+        first trained layer may have one. The two ways through a residual block must be of one order: a
+        trained skip asks for a fixed inner layer, and an identity for a fixed block.
         """
-        below = 0
-        for bias, trained in zip(self.biases, self.trained, strict=True):
-            below += trained
-            if bias is not None and below != (1 if trained else 0):
+        orders = [0, 0]  # of the inputs of the layer before and of this one
+        for bias, skip, trained in zip(self.biases, self.skips, self.trained, strict=True):
+            order = orders[-1] + trained
+            if bias is not None and order != trained:
                 return None
-        return below
+            if skip is not None and order != orders[-2] + (trained and not isinstance(skip, Identity)):
+                return None
+            orders.append(order)
+        return orders[-1]
 
     def __repr__(self) -> str:
         shape = "-".join(map(str, self.widths))
@@ -148,9 +227,11 @@ class Network(eqx.Module):
         kind = f", slope {float(self.slope):g}" if known else ""
         bias = ", biases" if self.has_bias else ""
         tail = f", {self.linear_tail} linear layers at the end" if self.linear_tail > 1 else ""
+        kinds = [f"{kind} skip into layer {layer}" for layer, kind in enumerate(self.skip_kinds, 1) if kind]
+        skips = "".join(f", {kind}" for kind in kinds)
         fixed = [str(layer) for layer, trained in enumerate(self.trained, 1) if not trained]
         frozen = f", layer {' and '.join(fixed)} fixed" if fixed else ""
-        return f"Network({shape}{kind}{bias}{tail}{frozen}; {self.origin})"
+        return f"Network({shape}{kind}{bias}{tail}{skips}{frozen}; {self.origin})"
 
     def astype(self, dtype: Any) -> "Network":
         """The same network in float32 or float64."""
@@ -217,8 +298,10 @@ class Network(eqx.Module):
         return twin
 
     def _require_two_layers_without_bias(self, what: str) -> None:
-        if self.depth != 2 or self.has_bias:
-            raise ValueError(f"{what} is a fact about two-layer networks without biases; this is {self!r}.")
+        if self.depth != 2 or self.has_bias or self.has_skips:
+            raise ValueError(
+                f"{what} is a fact about two-layer networks without biases and skips; this is {self!r}."
+            )
 
     # Where training starts
 
@@ -374,28 +457,40 @@ def activation(z: Float[Array, "..."], slope: Float[Array, ""]) -> Float[Array, 
     return jnp.where(z > 0, z, jnp.asarray(slope, dtype=z.dtype) * z)
 
 
+def through_skip(
+    skip: Identity | Float[Array, "..."], u: Float[Array, "*batch in"]
+) -> Float[Array, "*batch out"]:
+    """What a skip adds to its block's output, for the block's input u."""
+    if isinstance(skip, Identity):
+        return u
+    return u * skip if skip.ndim == 1 else u @ skip.T
+
+
 @in_float64
 def _preactivations(network: Network, x: Any) -> tuple[Any, ...]:
-    h = jnp.asarray(x)
+    u = entering = jnp.asarray(x)  # the inputs of the layer before and of this one
     seen = []
-    nonlinear = network.depth - network.linear_tail
-    for layer, (w, b) in enumerate(zip(network.weights, network.biases, strict=True)):
-        if 0 < layer <= nonlinear:
-            h = activation(h, network.slope)
-        h = h @ w.T
+    layers = zip(network.weights, network.biases, network.skips, strict=True)
+    for layer, (w, b, skip) in enumerate(layers, start=1):
+        h = entering @ w.T
         h = h if b is None else h + b
+        h = h if skip is None else h + through_skip(skip, u)
         seen.append(h)
+        u, entering = entering, activation(h, network.slope) if layer in network.activated else h
     return tuple(seen)
 
 
 def moving(network: Network) -> Network:
     """A network-shaped tree of bools: which arrays training moves."""
     return eqx.tree_at(
-        lambda n: (n.weights, n.biases, n.slope),
+        lambda n: (n.weights, n.biases, n.skips, n.slope),
         network,
         (
             network.trained,
             tuple(None if b is None else t for b, t in zip(network.biases, network.trained, strict=True)),
+            tuple(
+                t if eqx.is_array_like(s) else s for s, t in zip(network.skips, network.trained, strict=True)
+            ),
             False,
         ),
         is_leaf=lambda leaf: leaf is None,
@@ -405,12 +500,13 @@ def moving(network: Network) -> Network:
 def stack(networks: Sequence[Network]) -> Network:
     """Many networks of one shape as one, each array with a leading axis: for `jax.vmap`."""
     shapes = {
-        (n.widths, n.trained, n.linear_tail, n.dtype, tuple(b is None for b in n.biases)) for n in networks
+        (n.widths, n.trained, n.linear_tail, n.dtype, n.skip_kinds, tuple(b is None for b in n.biases))
+        for n in networks
     }
     if len(shapes) != 1:
         raise ValueError(
-            "networks that run together must agree in widths, biases, trained layers, linear tail and dtype; "
-            "run the different ones apart."
+            "networks that run together must agree in widths, biases, skips, trained layers, linear tail and "
+            "dtype; run the different ones apart."
         )
     plain = [eqx.tree_at(lambda n: n.slope, with_origin(n, ""), np.asarray(n.slope)) for n in networks]
     return jax.tree.map(lambda *leaves: np.stack(leaves), *plain)
@@ -430,6 +526,20 @@ def with_origin(network: Network, origin: str) -> Network:
     copy = jax.tree.unflatten(structure, leaves)
     object.__setattr__(copy, "origin", origin)
     return copy
+
+
+def _skip(skip: Any) -> Skip:
+    """A skip as a user gives it: None, "identity", a vector or a matrix."""
+    if skip is None or isinstance(skip, Identity):
+        return skip
+    if isinstance(skip, str):
+        if skip != "identity":
+            raise unknown("skip", skip, ("identity",))
+        return Identity()
+    array = _floats(skip)
+    if array.ndim not in (1, 2):
+        raise ValueError(f"a skip is a vector or a matrix, or 'identity'; this one has shape {array.shape}.")
+    return array
 
 
 def _floats(values: Any) -> np.ndarray:

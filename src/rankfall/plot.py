@@ -1,4 +1,4 @@
-"""The one figure style, and the standard pictures of a run and of a limit."""
+"""The one figure style, and the standard pictures of runs, limits and verdicts."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -17,6 +17,8 @@ from rankfall.atomic import atomically
 from rankfall.data import Data
 from rankfall.limits import Limit
 from rankfall.plot_limit import draw_plane, draw_samples, draw_singular_values
+from rankfall.plot_theory import draw_entries, draw_errors, draw_series, is_series
+from rankfall.theory import Verification
 from rankfall.trajectory import Trajectory
 
 STYLE: dict[Any, Any] = {
@@ -163,4 +165,31 @@ def limit_figure(limit: Limit, data: Data) -> Figure:
         draw_plane(axes["plane"], limit, data)
         draw_singular_values(axes["values"], limit)
         draw_samples(axes["samples"], limit, data)
+    return figure
+
+
+def verdict_figure(verification: Verification, most: int = 5) -> Figure:
+    """Predictions beside measurements, `most` of them a panel each, and the errors of all.
+
+    Curves over time come first, then arrays, entry against entry. In a run the predicted curves are dashed.
+    """
+    judged = [v for v in verification if v.measured is not None and v.result != "evidence"]
+    if not judged:
+        raise ValueError("nothing was measured: this evidence cannot be compared with any prediction.")
+    series = [v for v in judged if is_series(v, verification)]
+    arrays = [
+        v for v in judged if not is_series(v, verification) and v.measured is not None and v.measured.size > 1
+    ]
+    shown = [*series, *arrays][:most]
+    with style():
+        columns = 2 if len(shown) in (1, 3) else min(len(shown) + 1, 3)
+        figure, axes = panels(columns, -(-(len(shown) + 1) // columns))
+        for ax, verdict in zip(axes.flat, shown, strict=False):
+            if is_series(verdict, verification):
+                draw_series(ax, verdict, verification)
+            else:
+                draw_entries(ax, verdict)
+        draw_errors(axes.flat[len(shown)], verification)
+        for ax in axes.flat[len(shown) + 1 :]:
+            ax.set_visible(False)
     return figure

@@ -15,7 +15,7 @@ import xarray as xr
 
 from rankfall.atomic import atomically
 from rankfall.measure import Measure, matrix_layers
-from rankfall.network import Network
+from rankfall.network import Identity, Network
 
 PACKAGES = ("rankfall", "jax", "equinox", "diffrax", "optax", "numpy")
 
@@ -130,18 +130,25 @@ def pack(network: Network) -> xr.Dataset:
     biases = {
         f"b{layer}": ((f"out{layer}",), b) for layer, b in enumerate(network.biases, 1) if b is not None
     }
+    skips: dict[str, Any] = {}
+    for layer, skip in enumerate(network.skips, 1):
+        if skip is not None and not isinstance(skip, Identity):
+            skips[f"S{layer}"] = ((f"out{layer}", f"in{layer - 1}")[: skip.ndim], skip)
     attrs = {
         "slope": float(network.slope),
         "trained": np.asarray(network.trained, dtype=np.int8),
         "linear_tail": network.linear_tail,
         "origin": network.origin,
     }
-    return xr.Dataset({**arrays, **biases}, attrs=attrs)
+    if network.has_skips:
+        attrs["skips"] = ",".join(kind or "" for kind in network.skip_kinds)
+    return xr.Dataset({**arrays, **biases, **skips}, attrs=attrs)
 
 
 def unpack(packed: xr.Dataset) -> Network:
     """The inverse of `pack`."""
     depth = sum(str(name).startswith("W") for name in packed.data_vars)
+    kinds = str(packed.attrs.get("skips", "," * (depth - 1))).split(",")
     return Network(
         [packed[f"W{layer}"].values for layer in range(1, depth + 1)],
         [packed[f"b{layer}"].values if f"b{layer}" in packed else None for layer in range(1, depth + 1)],
@@ -149,6 +156,10 @@ def unpack(packed: xr.Dataset) -> Network:
         trained=[bool(t) for t in np.atleast_1d(packed.attrs["trained"])],
         linear_tail=int(packed.attrs["linear_tail"]),
         origin=str(packed.attrs["origin"]),
+        skips=[
+            packed[f"S{layer}"].values if f"S{layer}" in packed else kind or None
+            for layer, kind in enumerate(kinds, 1)
+        ],
     )
 
 

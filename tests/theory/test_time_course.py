@@ -6,7 +6,9 @@ from scipy.integrate import solve_ivp
 
 from rankfall import Network, flow, linear
 from rankfall.data import beta, symmetric_sine
-from rankfall.theory import effective_start, time_course
+from rankfall.loss import square
+from rankfall.theory import RESULTS, Situation, assess, assessed, effective_start, time_course
+from rankfall.theory.white_course import half_time
 
 DATA = symmetric_sine(pairs=30, dim=4, seed=0, white=True)
 BETA = beta(DATA)
@@ -189,3 +191,97 @@ def test_weights_of_rank_one_along_beta_are_their_own_effective_start(slope):
 def test_weights_that_only_decay_have_no_effective_start():
     network = Network.rank_one((4, 6, 1), slope=0.0, scale=0.2, seed=3, direction=-UNIT)
     assert effective_start(network, BETA)[1] == pytest.approx(0.0, abs=1e-15)
+
+
+# The results
+
+
+def test_along_beta_half_is_learnt_when_the_logistic_curve_is_at_its_half():
+    u0, slope = 1e-3, 0.25
+    expected = np.log(S / u0**2 - 1) / (2 * S * 0.625)
+    found = half_time(lambda t: time_course(t, BETA, UNIT, u0, slope), BETA, u0, slope)
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_nothing_is_left_to_learn_or_nothing_ever_learnt_has_no_half_time():
+    for r, u0 in ((UNIT, np.sqrt(S)), (-np.array([1.0, 0, 0, 0]), 0.5), (UNIT, 0.0)):
+        b = S * np.array([1.0, 0, 0, 0]) if r[0] == -1 else BETA
+        assert half_time(lambda t, b=b, r=r, u0=u0: time_course(t, b, r, u0, 1.0), b, u0, 1.0) is None
+
+
+def test_weights_nearly_against_beta_turn_round_first_and_reach_the_half_at_the_time_foreseen():
+    rng = np.random.default_rng(0)
+    r = -UNIT + 1e-5 * rng.normal(size=4)
+    r /= np.linalg.norm(r)
+
+    def velocity(_, state):  # w' = |w| g + w (w.g)/|w| with g = beta - w
+        size, g = np.linalg.norm(state), BETA - state
+        return size * g + state * (state @ g) / size
+
+    def half(_, state):
+        return state @ UNIT - S / 2
+
+    half.terminal = True
+    solution = solve_ivp(velocity, (0, 200), 0.25 * r, "DOP853", rtol=1e-12, atol=1e-22, events=half)
+    found = half_time(lambda t: time_course(t, BETA, r, 0.5, 1.0), BETA, 0.5, 1.0)
+    assert found == pytest.approx(solution.t_events[0][0], rel=1e-6)
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("share", [0.55, 0.65, 0.8])
+def test_halves_that_differ_by_little_move_the_course_by_the_square_of_it(slope, share):
+    """P and M, the squared norms of the halves: the map is c (P + M), the even part k (P - M)|r.x|."""
+    c, k, u0 = (1 + slope) / 2, (1 - slope) / 2, 1e-3
+
+    def velocity(_, halves):
+        pull, even = c * (S - c * halves.sum()), k * (halves[0] - halves[1])
+        return 2 * halves * (pull - k * np.array([even, -even]))
+
+    times = np.linspace(0, (np.log(1 / u0) / S + 10) / c, 200)
+    start = u0**2 / c * np.array([share, 1 - share])
+    p, m = solve_ivp(velocity, (0, times[-1]), start, "DOP853", times, rtol=1e-11, atol=1e-16).y
+    course = time_course(times, BETA, UNIT, u0, slope) @ UNIT
+    off = np.abs(c * (p + m) - course).max() / S
+    assert 0.5 < off / ((1 - slope) * (share - 0.5)) ** 2 < 1.2
+    assert p[-1] / m[-1] < share / (1 - share)  # the halves come nearer to each other
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.5])
+def test_the_course_of_the_summed_loss_is_n_times_as_fast(slope):
+    network = Network.rank_one((4, 6, 1), slope, scale=0.3, seed=1)
+    mean = assess(network, DATA, "square")["time_course"]
+    total = assess(network, DATA, "square.sum")["time_course"]
+    values = [{p.name: p.value for p in here.predictions} for here in (mean, total)]
+    assert values[0]["half time"] == pytest.approx(60 * values[1]["half time"], rel=1e-12)
+    run = flow(network, DATA, "square.sum", 20 / 60 / (1 + slope), measures=["weights", "loss"])
+    assert {v.verdict for v in total.verify(run)} == {"holds"}
+
+
+@pytest.mark.parametrize("slope", SLOPES)
+def test_plain_gaussian_weights_follow_the_course_within_the_tolerance_that_is_told(slope):
+    for seed in (0, 1):
+        network = Network.gaussian((4, 40, 1), slope, scale=1e-3, seed=seed)
+        here = assess(network, DATA, "square")["time_course_small"]
+        assert here.status == "applies"
+        half = here.predictions[-1].value
+        run = flow(network, DATA, "square", 1.5 * half, measures=["weights", "loss"], record=linear(61))
+        verification = here.verify(run)
+        assert verification.verdict == "holds"
+        assert verification["linear map"].tolerance.value < 0.05
+
+
+def test_zero_weights_are_told_as_no_start_of_rank_one():
+    for first, second in ((0, 1), (1, 0), (0, 0)):
+        network = Network([first * np.ones((5, 4)), second * np.ones((1, 5))])
+        here = assessed(RESULTS["time_course"], Situation(network, DATA, square))
+        assert here.status == "does not apply"
+        assert "rank one" in here.why
+
+
+def test_a_run_that_is_too_short_is_told_how_long_it_must_be():
+    network = Network.rank_one((4, 6, 1), 0.0, scale=0.3, seed=1)
+    here = assess(network, DATA, "square")["time_course"]
+    verification = here.verify(flow(network, DATA, "square", 1.0, measures=["weights", "loss"]))
+    assert verification["half time"].verdict == "not measured"
+    assert "needs a run to the time" in verification["half time"].note
+    assert verification["linear map"].verdict == "holds"

@@ -141,6 +141,8 @@ def check_two_layers(network: Network, loss: Loss) -> None:
         raise ValueError(
             f"the exact flow is for two layers and one output; this is {network!r}. `flow` takes any network."
         )
+    if network.has_skips:
+        raise ValueError(f"the exact flow is for networks without skips; this is {network!r}. Use `flow`.")
     if not network.trained[0]:
         raise ValueError("the first layer of this network is fixed, so that its flow is smooth: use `flow`.")
 

@@ -18,7 +18,7 @@ from rankfall.data import Data
 from rankfall.dynamics.flow import FlowWarning, flow
 from rankfall.limits.result import APPROXIMATE, NO_MARGIN, Limit
 from rankfall.loss import Loss
-from rankfall.network import Network, moving, with_origin
+from rankfall.network import Network, moving, through_skip, with_origin
 from rankfall.precision import float64
 from rankfall.trajectory import versions
 
@@ -31,8 +31,8 @@ def approximate(network: Network, data: Data, loss: Loss, budget: int, show: boo
     """Follow the loss-clock flow, longer and longer, and certify the state at which the budget is spent."""
     if loss.name == "square":
         raise ValueError(
-            "the end point of the square loss is for two-layer networks whose first layer is trained: "
-            "for others use `flow` until the gradient is small, Until(gradient=1e-10)."
+            "the end point of the square loss is for two-layer networks without skips whose first layer is "
+            "trained: for others use `flow` until the gradient is small, Until(gradient=1e-10)."
         )
     import warnings
 
@@ -144,7 +144,8 @@ def _scaled(network: Network, smallest: float) -> Network:
 
 def _subgradients(network: Network, data: Data) -> tuple[np.ndarray, np.ndarray]:
     """Elements of Clarke's subdifferentials of the margins, one a row, and the samples they belong to."""
-    hidden = [np.asarray(h) for h in network.preactivations(data.x)[: network.depth - network.linear_tail]]
+    seen = network.preactivations(data.x)
+    hidden = [np.asarray(seen[layer - 1]) for layer in network.activated]
     slopes = [np.where(h > 0, 1.0, float(network.slope)) for h in hidden]
     masks = [[s[i] for s in slopes] for i in range(data.n)]
     owners = list(range(data.n))
@@ -171,10 +172,12 @@ def _subgradients(network: Network, data: Data) -> tuple[np.ndarray, np.ndarray]
 
 def _linear_pass(network: Network, x: Any, slopes: list[Any]) -> Any:
     """The output at x with these slopes in place of the activations."""
-    h = x
-    for layer, (w, b) in enumerate(zip(network.weights, network.biases, strict=True)):
-        if 0 < layer <= len(slopes):
-            h = slopes[layer - 1] * h
-        h = w @ h
-        h = h if b is None else h + b
+    slope_of = dict(zip(network.activated, slopes, strict=True))
+    u = h = x
+    layers = zip(network.weights, network.biases, network.skips, strict=True)
+    for layer, (w, b, skip) in enumerate(layers, start=1):
+        out = w @ h
+        out = out if b is None else out + b
+        out = out if skip is None else out + through_skip(skip, u)
+        u, h = h, slope_of[layer] * out if layer in slope_of else out
     return h[0]

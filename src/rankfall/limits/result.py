@@ -7,13 +7,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
+import jax
 import numpy as np
 import xarray as xr
 
 from rankfall.atomic import atomically
 from rankfall.limits.compare import Comparison
 from rankfall.limits.optimality import Optimality
-from rankfall.network import Network
+from rankfall.network import Network, moving
 from rankfall.trajectory import opened, pack, unpack
 
 CERTIFIED = "certified"
@@ -109,9 +111,8 @@ class Limit:
     @property
     def norm(self) -> float:
         """The norm of everything trained."""
-        parts = zip(self.network.weights, self.network.biases, self.network.trained, strict=True)
-        squares = [np.sum(w**2) + (0 if b is None else np.sum(b**2)) for w, b, trained in parts if trained]
-        return float(np.sqrt(sum(squares)))
+        trained = jax.tree.leaves(eqx.filter(self.network, moving(self.network)))
+        return float(np.sqrt(sum(np.sum(leaf**2) for leaf in trained)))
 
     @property
     def normalised_margin(self) -> float:

@@ -76,13 +76,13 @@ def limit(
     network = network.astype(np.float64)
     if not tol > 0 or budget < 1:
         raise ValueError("the tolerance must be positive and the budget at least one step.")
-    exact = network.depth == 2 and network.trained[0] and loss.name in LOSSES
+    exact = network.depth == 2 and network.trained[0] and not network.has_skips and loss.name in LOSSES
     if network.outputs != 1 or loss.targets == "classes":
         raise ValueError(f"a limit is for networks with one output; this is {network!r}.")
     if loss.name != "square" and not network.homogeneity:
         raise ValueError(
             "this network is not homogeneous in what is trained, so that the margin problem is not defined: "
-            "only the first trained layer may have a bias."
+            "only the first trained layer may have a bias, and a skip asks for a fixed layer beside it."
         )
     if not exact:
         return approximate(network, data, loss, budget=budget, show=show)

@@ -15,6 +15,7 @@ from rankfall.measure.fit import (
     test_accuracy,
     test_loss,
     weights,
+    with_weights,
 )
 from rankfall.measure.linearity import distance_to_twin, fresh_linearity, linearity
 from rankfall.measure.neurons import (
@@ -22,6 +23,8 @@ from rankfall.measure.neurons import (
     balance,
     balance_drift,
     balance_matrices,
+    conserved,
+    conserved_layers,
     dead_neurons,
     distinct_directions,
     neuron_balance,
@@ -33,6 +36,7 @@ from rankfall.measure.spectrum import (
     effective_rank,
     matrix_layers,
     rank,
+    rank_excess,
     sign_blocks,
     singular_values,
     stable_rank,
@@ -50,6 +54,8 @@ __all__ = [
     "balance_drift",
     "balance_matrices",
     "block_stable_rank",
+    "conserved",
+    "conserved_layers",
     "dead_neurons",
     "distance_to_twin",
     "distinct_directions",
@@ -69,6 +75,7 @@ __all__ = [
     "outputs",
     "parameter_norm",
     "rank",
+    "rank_excess",
     "select",
     "sign_blocks",
     "singular_values",
@@ -77,4 +84,5 @@ __all__ = [
     "test_accuracy",
     "test_loss",
     "weights",
+    "with_weights",
 ]

@@ -5,6 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float
 
 from rankfall.data import Data
@@ -100,8 +101,34 @@ def norms(network: Network) -> Float[Array, " layer"]:
 
 @measured("weight", dims=("weight",))
 def weights(network: Network) -> Float[Array, " weight"]:
-    """All weights one after the other, layer by layer and row by row: for a run that fits into memory."""
-    return jnp.concatenate([w.ravel() for w in network.weights])
+    """All weights one after the other, layer by layer and row by row: for a run that fits into memory.
+
+    The vectors and matrices of skips follow, layer by layer; biases are left out. `with_weights` is the
+    inverse.
+    """
+    return jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves((network.weights, network.skips))])
+
+
+def with_weights(network: Network, flat: Float[Array, "*times weight"]) -> Network:
+    """The network with the recorded `weights`; of many records one network with their axes in front."""
+    leaves, structure = jax.tree.flatten((network.weights, network.skips))
+    ends = np.cumsum([leaf.size for leaf in leaves])
+    if flat.shape[-1] != ends[-1]:
+        raise ValueError(f"{network!r} has {ends[-1]} weights, but {flat.shape[-1]} are given.")
+    parts = np.split(np.asarray(flat), ends[:-1], axis=-1)
+    shaped = [p.reshape(*p.shape[:-1], *leaf.shape) for p, leaf in zip(parts, leaves, strict=True)]
+    made = eqx.tree_at(
+        lambda n: (n.weights, n.skips), network, jax.tree.unflatten(structure, shaped), is_leaf=_is_none
+    )
+    if flat.ndim == 1:
+        return made
+    others = (network.biases, network.slope)
+    repeated = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (*flat.shape[:-1], *np.shape(leaf))), others)
+    return eqx.tree_at(lambda n: (n.biases, n.slope), made, repeated, is_leaf=_is_none)
+
+
+def _is_none(leaf: Any) -> bool:
+    return leaf is None
 
 
 def _fit(network: Network, data: Data, loss: Loss | str) -> Any:

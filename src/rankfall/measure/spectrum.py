@@ -151,6 +151,17 @@ def block_stable_rank(network: Network) -> Float[Array, " sign"]:
     return jnp.stack([_stable_rank(block) for block in sign_blocks(network)])
 
 
+@measured("$||W||_F^2 - ||W||_2^2$", dims=("layer",), invariant=True)
+def rank_excess(network: Network) -> Float[Array, " layer"]:
+    r"""$\|W\|_F^2 - \|W\|_2^2$ of each layer: the sum of the squares of all singular values but the largest.
+
+    It is 0 for a matrix of rank one. A free skip that ends in the layer counts as further columns: [W Z].
+    """
+    layers: Any = zip(network.weights, network.skip_kinds, network.skips, strict=True)
+    whole = [w if kind != "free" else jnp.concatenate([w, skip], axis=1) for w, kind, skip in layers]
+    return jnp.stack([(jnp.linalg.svd(w, compute_uv=False)[1:] ** 2).sum() for w in whole])
+
+
 @measured("singular value", dims=("matrix", "index"), invariant=True)
 def singular_values(network: Network) -> Float[Array, "matrix index"]:
     """The singular values of each matrix, largest first; NaN beyond the smaller of its two sizes."""

@@ -1,5 +1,35 @@
-"""What the papers foresee: one file a result."""
+"""What the papers foresee: one file a result, and `assess` to ask them all."""
 
-from rankfall.theory.time_course import effective_start, time_course
+from rankfall.theory.assessment import Assessed, Assessment, Verdict, Verification, assess, assessed
+from rankfall.theory.decomposition import path_activity, path_coefficients, sign_tree, sum_over_paths
+from rankfall.theory.deep_form import blocks, low_rank, sorted_by_blocks
+from rankfall.theory.result import Hypothesis, Prediction, Result
+from rankfall.theory.results import FAMILIES, RESULTS
+from rankfall.theory.situation import Situation
+from rankfall.theory.stable_activation import stably_activated
+from rankfall.theory.white_course import effective_start, time_course
 
-__all__ = ["effective_start", "time_course"]
+__all__ = [
+    "FAMILIES",
+    "RESULTS",
+    "Assessed",
+    "Assessment",
+    "Hypothesis",
+    "Prediction",
+    "Result",
+    "Situation",
+    "Verdict",
+    "Verification",
+    "assess",
+    "assessed",
+    "blocks",
+    "effective_start",
+    "low_rank",
+    "path_activity",
+    "path_coefficients",
+    "sign_tree",
+    "sorted_by_blocks",
+    "stably_activated",
+    "sum_over_paths",
+    "time_course",
+]

@@ -1,0 +1,43 @@
+"""What a practitioner should do: the advice of the results that speak, or the facts that decide it."""
+
+from collections.abc import Iterable
+
+from rankfall.theory.result import Advice
+from rankfall.theory.situation import Situation
+
+# The results whose advice comes first: what cannot be learned, then where training ends.
+FIRST = ("expressivity", "end_point_square", "end_point_logistic", "frei_flow", "phuong_lampert")
+
+
+def advise(situation: Situation, found: Iterable[Advice]) -> str:
+    """A plain sentence or two. Results that apply come before those that apply up to a violation."""
+    order = {name: place for place, name in enumerate(FIRST)}
+    ranked = sorted(found, key=lambda a: (a.violation != "", order.get(a.result, len(order))))
+    if ranked:
+        best = ranked[0]
+        return (
+            f"Not quite in its hypotheses ({best.violation}), but near: {best.text}"
+            if best.violation
+            else best.text
+        )
+    return facts(situation)
+
+
+def facts(s: Situation) -> str:
+    """What can be said where no result has advice."""
+    if not s.signs:
+        return (
+            "No result gives advice here. Train by rankfall.flow and look: the stable ranks say which layers "
+            "have fallen to low rank, and `linearity` how much of the network is a linear map."
+        )
+    if s.svm is not None:
+        return (
+            f"Your data are linearly separable with the margin {s.svm.norm2**-0.5:.3g}, so that training "
+            "ends in a direction: `rankfall limit` finds it, and says whether it is more than linear."
+        )
+    return (
+        "Your data are not linearly separable"
+        + (f", with {len(s.y)} samples of {s.data.dim} features" if len(s.y) > s.data.dim else "")
+        + ". A network that fits them all must use its nonlinearity: train by rankfall.flow until the "
+        "training error is zero, then ask `rankfall limit` where it ends."
+    )

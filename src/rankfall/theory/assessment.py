@@ -1,0 +1,371 @@
+"""assess: which results speak about a network, data and a loss, what they foresee, and whether it holds."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from io import StringIO
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rankfall.data import Data
+from rankfall.dynamics.problem import check
+from rankfall.limits import Limit
+from rankfall.loss import Loss, named
+from rankfall.measure import loss as loss_measure
+from rankfall.naming import unknown
+from rankfall.network import Network
+from rankfall.theory.advice import advise
+from rankfall.theory.evidence import Evidence, Unmeasurable
+from rankfall.theory.result import (
+    APPLIES,
+    DOES_NOT,
+    UP_TO,
+    Advice,
+    Hypothesis,
+    Prediction,
+    Result,
+    Tolerance,
+    at_most,
+)
+from rankfall.theory.situation import Situation
+from rankfall.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+HOLDS = "holds"
+FAILS = "fails"
+OUTSIDE = "outside its hypotheses"
+NOT_MEASURED = "not measured"
+COLOURS = {
+    APPLIES: "green", UP_TO: "yellow", DOES_NOT: "dim",
+    HOLDS: "green", FAILS: "red", OUTSIDE: "yellow", NOT_MEASURED: "dim",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A prediction beside what was measured.
+
+    - `verdict`: "holds", "fails", "outside its hypotheses" or "not measured".
+    - `error`: what the tolerance bounds, see `Prediction`; `note`: why it was not measured.
+    """
+
+    result: str
+    prediction: Prediction
+    verdict: str
+    predicted: np.ndarray | None = None
+    measured: np.ndarray | None = None
+    error: float = float("nan")
+    tolerance: Tolerance | None = None
+    note: str = ""
+
+    @property
+    def agrees(self) -> bool:
+        """Is the error within the tolerance, whether or not the hypotheses hold?"""
+        return self.tolerance is not None and self.error <= self.tolerance.value
+
+
+@dataclass(frozen=True)
+class Assessed:
+    """A result in a situation: `status`, the measured `hypotheses`, and the `predictions`."""
+
+    result: Result
+    situation: Situation
+    hypotheses: tuple[Hypothesis, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the result."""
+        return self.result.name
+
+    @property
+    def violated(self) -> tuple[Hypothesis, ...]:
+        """The hypotheses that do not hold."""
+        return tuple(h for h in self.hypotheses if not h.holds)
+
+    @property
+    def status(self) -> str:
+        """ "applies", "applies up to a violation" or "does not apply"."""
+        if not self.violated:
+            return APPLIES
+        return UP_TO if all(h.near for h in self.violated) else DOES_NOT
+
+    @property
+    def why(self) -> str:
+        """The violated hypotheses in words; what does not apply is told the decisive ones only."""
+        decisive = [h for h in self.violated if self.status == UP_TO or not h.near]
+        return "; ".join(map(str, decisive))
+
+    @cached_property
+    def predictions(self) -> tuple[Prediction, ...]:
+        """What the result foresees; nothing if it does not apply."""
+        return () if self.status == DOES_NOT else tuple(self.result.predictions(self.situation))
+
+    @property
+    def advice(self) -> Advice | None:
+        """What a practitioner should know; None for nothing."""
+        if self.status == DOES_NOT or self.result.advice is None:
+            return None
+        text = self.result.advice(self.situation)
+        return None if text is None else Advice(self.name, text, self.why)
+
+    def verify(self, evidence: Trajectory | Limit) -> "Verification":
+        """Compare every prediction with a run or a limit that started here."""
+        known = Evidence(self.situation, evidence)
+        return _verification(known, [self])
+
+    def _verdicts(self, evidence: Evidence) -> Iterator[Verdict]:
+        for prediction in self.predictions:
+            verdict = _judge(self.name, prediction, evidence)
+            if self.status == UP_TO and verdict.verdict in (HOLDS, FAILS):
+                yield Verdict(**{**vars(verdict), "verdict": OUTSIDE})
+            else:
+                yield verdict
+
+
+def _judge(name: str, prediction: Prediction, evidence: Evidence) -> Verdict:
+    try:
+        measured = np.asarray(prediction.measure(evidence), dtype=float)
+        predicted = prediction.predicted(evidence)
+        allowed = prediction.tolerance
+        tolerance = allowed if isinstance(allowed, Tolerance) else allowed(evidence)
+    except Unmeasurable as reason:
+        return Verdict(name, prediction, NOT_MEASURED, note=str(reason))
+    error = prediction.error(predicted, measured)
+    verdict = HOLDS if error <= tolerance.value else FAILS  # a NaN fails
+    return Verdict(name, prediction, verdict, predicted, measured, error, tolerance)
+
+
+def _belongs(evidence: Evidence) -> Verdict:
+    """Is the evidence of this situation? Its last loss (or margins) must be that of its last weights."""
+
+    def recorded(known: Evidence) -> float:
+        if isinstance(known.source, Limit):
+            return float(known.source.margins.min())
+        if "loss" in known.run.dataset:
+            return float(known.run["loss"].values[-1])
+        return float(known.series("loss")[-1])
+
+    def computed(known: Evidence) -> float:
+        s = known.situation
+        f = np.asarray(known.network(s.data.x))
+        if isinstance(known.source, Limit):
+            return float((f if s.loss.name == "square" else s.y * f).min())
+        return float(loss_measure(known.network, s.data, s.loss))
+
+    own = Prediction(
+        "belongs here",
+        "what was recorded is what the last weights give on these data",
+        recorded,
+        computed,
+        Tolerance(1e-6, "both are computed in double precision; single precision is told as a failure"),
+    )
+    return _judge("evidence", own, evidence)
+
+
+def _verification(evidence: Evidence, results: Sequence[Assessed]) -> "Verification":
+    verdicts = [_belongs(evidence), *(v for a in results for v in a._verdicts(evidence))]
+    if evidence.is_limit:
+        return Verification(verdicts)
+    times = np.asarray(evidence.run.dataset[evidence.axis].values, dtype=float)
+    return Verification(verdicts, evidence.axis, times)
+
+
+class _Shown:
+    """Shows itself as a rich table: in a terminal, as text, and as HTML in a notebook."""
+
+    def __rich__(self) -> "Table":
+        raise NotImplementedError
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        text = StringIO()
+        Console(width=140, no_color=True, file=text).print(self)
+        return text.getvalue()
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head, *rows = self._rows()
+        lines = ["<tr>" + "".join(f"<th>{escape(cell)}</th>" for cell in head) + "</tr>"]
+        for row in rows:
+            cells = "".join(f'<td style="text-align:left">{escape(cell)}</td>' for cell in row)
+            lines.append(f"<tr>{cells}</tr>")
+        return "<table>" + "".join(lines) + "</table>"
+
+    def _table(self, title: str, shares: Sequence[int], coloured: int) -> "Table":
+        from rich.table import Table
+        from rich.text import Text
+
+        head, *rows = self._rows()
+        table = Table(title=title, title_justify="left", show_lines=True, expand=True)
+        for name, share in zip(head, shares, strict=True):
+            table.add_column(name, ratio=share, overflow="fold")
+        for row in rows:
+            cells = [Text(cell) for cell in row]
+            style = next((c for word, c in COLOURS.items() if row[coloured].startswith(word)), "")
+            cells[coloured].stylize(style)
+            table.add_row(*cells)
+        return table
+
+
+class Verification(_Shown):
+    """The verdicts on a run or a limit, one for each prediction; print it, or go through it.
+
+    Those on a run also know its recorded `times`, and what they are times of: its `axis`.
+    """
+
+    def __init__(self, verdicts: Sequence[Verdict], axis: str = "", times: np.ndarray | None = None):
+        self.verdicts = tuple(verdicts)
+        self.axis, self.times = axis, times
+
+    def __iter__(self) -> Iterator[Verdict]:
+        return iter(self.verdicts)
+
+    def __len__(self) -> int:
+        return len(self.verdicts)
+
+    def __getitem__(self, name: str) -> Verdict:
+        """The verdict on the prediction of that name, "result: prediction" where two share it."""
+        known = {f"{v.result}: {v.prediction.name}": v for v in self} | {v.prediction.name: v for v in self}
+        if name not in known:
+            raise unknown("prediction", name, known)
+        return known[name]
+
+    @property
+    def verdict(self) -> str:
+        """ "fails" if something fails, "holds" if something holds and nothing fails, else what is left."""
+        found = {v.verdict for v in self if v.result != "evidence" or v.verdict == FAILS}
+        return next((v for v in (FAILS, HOLDS, OUTSIDE) if v in found), NOT_MEASURED)
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = [
+            ("result", "prediction", "predicted", "measured", "error", "tolerance", "verdict")
+        ]
+        for v in self:
+            error = "" if v.tolerance is None else f"{v.error:.2g}"
+            allowed = "" if v.tolerance is None else f"{v.tolerance.value:.2g}: {v.tolerance.because}"
+            verdict = v.verdict + ({True: ": agrees", False: ": differs"}[v.agrees] * (v.verdict == OUTSIDE))
+            rows.append(
+                (
+                    v.result,
+                    v.prediction.says,
+                    _told(v.predicted, v.prediction.relation),
+                    _told(v.measured),
+                    error,
+                    allowed,
+                    f"{verdict}: {v.note}" if v.note else verdict,
+                )
+            )
+        return rows
+
+    def __rich__(self) -> "Table":
+        return self._table(f"Verdict: {self.verdict}", (2, 5, 2, 2, 1, 4, 3), 6)
+
+
+def _told(value: np.ndarray | None, relation: str = "equals") -> str:
+    """A number, or the range of an array."""
+    if value is None:
+        return ""
+    sign = {"at most": "<= ", "at least": ">= "}.get(relation, "")
+    if value.size == 1:
+        return f"{sign}{float(value.ravel()[0]):.6g}"
+    return f"{sign}{value.min():.4g} to {value.max():.4g} ({'x'.join(map(str, value.shape))})"
+
+
+class Assessment(_Shown):
+    """Every result in one situation; `assessment["frei_flow"]` is one of them."""
+
+    def __init__(self, situation: Situation, assessed: Sequence[Assessed]):
+        self.situation = situation
+        self.assessed = tuple(assessed)
+
+    def __iter__(self) -> Iterator[Assessed]:
+        return iter(self.assessed)
+
+    def __len__(self) -> int:
+        return len(self.assessed)
+
+    def __getitem__(self, name: str) -> Assessed:
+        known = {a.name: a for a in self}
+        if name not in known:
+            raise unknown("result", name, known)
+        return known[name]
+
+    @property
+    def advice(self) -> str:
+        """A plain sentence or two that a practitioner can act on."""
+        return advise(self.situation, [a.advice for a in self.speaking if a.advice is not None])
+
+    @property
+    def speaking(self) -> tuple[Assessed, ...]:
+        """Those that apply, then those that apply up to a violation."""
+        return tuple(a for status in (APPLIES, UP_TO) for a in self if a.status == status)
+
+    def verify(self, evidence: Trajectory | Limit) -> Verification:
+        """Compare the predictions of all results that speak with a run or a limit that started here."""
+        known = Evidence(self.situation, evidence)
+        return _verification(known, self.speaking)
+
+    @property
+    def silent(self) -> tuple[Assessed, ...]:
+        """Those that do not apply."""
+        return tuple(a for a in self if a.status == DOES_NOT)
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = [("result", "about", "status", "predicts")]
+        for a in (*self.speaking, *self.silent):
+            status = a.status + (f": {a.why}" if a.why else "")
+            predicts = "\n".join(f"- {p.says}" for p in a.predictions)
+            rows.append((f"{a.name}\n{a.result.source}", a.result.title, status, predicts))
+        return rows
+
+    def __rich__(self) -> "Table":
+        s = self.situation
+        how = "gradient flow" if s.step is None else f"descent with steps of {s.step:g}"
+        return self._table(f"{s.network!r}\non {s.data!r}, {s.loss}, {how}", (4, 4, 5, 7), 2)
+
+
+def assess(
+    network: Network,
+    data: Data,
+    loss: Loss | str = "logistic",
+    *,
+    step: float | None = None,
+    penalty: float = 0.0,
+) -> Assessment:
+    """Which results speak about training `network` on `data`, and what do they foresee?
+
+    **Arguments:**
+
+    - `network`: where training starts; `data`, `loss`: what is fitted, and how.
+    - `step`: the step size of gradient descent; None for gradient flow.
+    - `penalty`: the coefficient $\\lambda$ of an L2 penalty $\\frac\\lambda2|\\theta|^2$ in the loss.
+
+    **Returns:** an `Assessment`: print it, `.verify` a run or a limit with it.
+    """
+    from rankfall.theory.results import RESULTS
+
+    loss = named(loss)
+    check(network, data, loss)
+    if not 0 <= penalty < np.inf:
+        raise ValueError(f"the penalty must be finite and not negative, but is {penalty}.")
+    if step is not None and not 0 < step < np.inf:
+        raise ValueError(f"the step size must be positive and finite, not {step}.")
+    situation = Situation(network.astype(np.float64), data, loss, step, penalty)
+    return Assessment(situation, [assessed(result, situation) for result in RESULTS.values()])
+
+
+def assessed(result: Result, situation: Situation) -> Assessed:
+    """One result in a situation."""
+    hypotheses = tuple(result.hypotheses(situation))
+    if situation.penalty and not result.penalised:
+        hypotheses += (at_most("no L2 penalty", situation.penalty, 0.0),)
+    return Assessed(result, situation, hypotheses)

@@ -1,0 +1,292 @@
+r"""Both layers of a ReLU network, trained on orthogonally separable data, end as one neuron a class.
+
+Orthogonally separable: $\langle x_i, x_j \rangle > 0$ within a class and $\le 0$ between the classes. With
+$u_\pm$ the unit vector of the largest margin $\gamma_\pm = \min_{y_i = \pm 1} \langle u_\pm, x_i \rangle$
+of one class alone, every living neuron with $a_j > 0$ ends along $u_+$ and every one with $a_j < 0$ along
+$u_-$. At the margin 1, $A = \sum_{a_j > 0} a_j^2 = 1/\gamma_+$ and $B = \sum_{a_j < 0} a_j^2 = 1/\gamma_-$.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rankfall import data as sets
+from rankfall.data import Data, hard_margin_of_gram
+from rankfall.limits import kkt_distance
+from rankfall.loss import exponential, square
+from rankfall.network import Network
+from rankfall.theory import conditions, ending
+from rankfall.theory.evidence import Evidence, Unmeasurable
+from rankfall.theory.result import Example, Hypothesis, Prediction, Result, Tolerance, at_most, fact
+from rankfall.theory.situation import Situation
+from rankfall.theory.sources import PHUONG
+from rankfall.theory.tolerances import at_the_end
+
+ACTIVE = 1e-9  # a cosine with a sample below this is none: the rounding of a limit at a kink
+
+
+def hypotheses(s: Situation) -> Iterator[Hypothesis]:
+    """Orthogonally separable data, and a small balanced start with a neuron of either sign that can learn."""
+    yield conditions.both_layers_trained(s)
+    yield conditions.loss_is(s, "exponential", "logistic")
+    if not (s.both_trained and s.signs):
+        return
+    yield conditions.bias_in_first_layer_only(s)
+    yield conditions.relu(s)
+    yield conditions.gradient_flow(s)
+    yield _orthogonally_separable(s)
+    lengths = np.linalg.norm(s.w, axis=1)
+    unbalanced = float(np.abs(np.abs(s.a) - lengths).max() / max(lengths.max(), 1e-300))
+    # Enough for the end: no output weight changes its sign. |a_j|^2 - |w_j|^2 is conserved.
+    yield at_most("balanced start: largest | |a_j| - |w_j| | / max |w|", unbalanced, 1e-8, reach=1.0)
+    yield at_most("small start: largest sum_j |a_j| |w_j| |x_i|", outputs_bound(s), 0.1, reach=1e3)
+    plus, minus = (int((learning(s) & (sign * s.a > 0)).sum()) for sign in (1, -1))
+    yield fact(
+        "a neuron of either sign active on a sample of its sign",
+        min(plus, minus) > 0,
+        f"{plus} +, {minus} -",
+        "1 of each",
+    )
+
+
+def _orthogonally_separable(s: Situation) -> Hypothesis:
+    holds = sets.is_orthogonally_separable(Data(s.x, s.y))
+    return Hypothesis("orthogonally separable: least y_i y_j cos", s.mu, "> 0", holds, s.mu >= -0.1)
+
+
+def outputs_bound(s: Situation) -> float:
+    """What no output of the network at the start exceeds on the data."""
+    return float(np.abs(s.a) @ np.linalg.norm(s.w, axis=1) * s.norms.max())
+
+
+def learning(s: Situation) -> np.ndarray:
+    """The neurons that are active on a sample of their own sign: they will always be."""
+    return np.asarray(((s.w @ s.x.T > 0) & (np.outer(s.a, s.y) > 0)).any(axis=1))
+
+
+def dead(s: Situation) -> np.ndarray:
+    """The neurons that are active on no sample: they will never move."""
+    return np.asarray(~(s.w @ s.x.T > 0).any(axis=1))
+
+
+@dataclass(frozen=True)
+class ClassMargins:
+    """The unit vectors of largest margin of each class alone, and one over their margins."""
+
+    plus: np.ndarray
+    minus: np.ndarray
+    a: float
+    b: float
+    support: int
+
+    @property
+    def cosine(self) -> float:
+        """The cosine of the angle between the two vectors."""
+        return float(self.plus @ self.minus)
+
+    @property
+    def stable_rank(self) -> float:
+        """The stable rank of A u+ u+' + B u- u-': its trace over its largest eigenvalue."""
+        total = self.a + self.b
+        root = np.sqrt((self.a - self.b) ** 2 + 4 * self.a * self.b * self.cosine**2)
+        return float(2 * total / (total + root))
+
+
+def class_margins(x: np.ndarray, y: np.ndarray) -> ClassMargins | None:
+    """Solve the two hard-margin problems; None if a class has no vector with positive inner products."""
+    vectors, support = [], 0
+    for sign in (1, -1):
+        own = x[y == sign]
+        solved = hard_margin_of_gram(own @ own.T)
+        if solved is None:
+            return None
+        vectors.append(solved.multipliers @ own)
+        support += int(solved.support.sum())
+    a, b = (float(np.linalg.norm(v)) for v in vectors)
+    return ClassMargins(vectors[0] / a, vectors[1] / b, a, b, support)
+
+
+def predictions(s: Situation) -> Iterator[Prediction]:
+    """The whole limit, up to how the neurons of one sign share their strength."""
+    ends = class_margins(s.x, s.y)
+    if ends is None:
+        return
+    directions = np.where(s.a[:, None] > 0, ends.plus, ends.minus)
+    yield Prediction(
+        "directions",
+        f"the living neurons of one sign are one direction, u+ or u-; their cosine is {ends.cosine:.4g}",
+        lambda e: np.linalg.norm(_first_layer(e), axis=1)[:, None] * directions,
+        _first_layer,
+        lambda e: _along(e, ends),
+    )
+    yield Prediction(
+        "strengths",
+        f"at the margin 1 the positive neurons have sum a_j^2 = {ends.a:.4g}, the negative {ends.b:.4g}",
+        [ends.a, ends.b],
+        _strengths,
+        at_the_end,
+    )
+    yield Prediction(
+        "norm",
+        f"at the margin 1, |theta|^2 = {2 * (ends.a + ends.b):.4g}: no two-layer ReLU network needs less",
+        2 * (ends.a + ends.b),
+        lambda e: e.last.start_norm**2 / _margin(e),
+        at_the_end,
+    )
+    yield Prediction(
+        "stable rank",
+        f"the stable rank tends to {ends.stable_rank:.4g}",
+        ends.stable_rank,
+        lambda e: e.last.stable_rank,
+        lambda e: _along(e, ends),
+    )
+    yield Prediction(
+        "blocks of rank one",
+        "the neurons of one sign have rank 1: the second singular values vanish",
+        [0.0, 0.0],
+        _second_values,
+        at_the_end,
+        scale=1.0,
+    )
+    yield from _fates(s)
+    yield Prediction(
+        "multipliers",
+        f"the multipliers of the positive samples add up to {ends.a:.4g}, of the negative to {ends.b:.4g}",
+        [ends.a, ends.b],
+        lambda e: [e.limit.multipliers[s.y == sign].sum() for sign in (1, -1)],
+        at_the_end,
+    )
+    yield Prediction(
+        "arrives",
+        "the flow separates the data and converges in direction",
+        1.0,
+        lambda e: float(e.limit.certified),
+        Tolerance(0.0, "a certificate is there or not"),
+    )
+
+
+def _fates(s: Situation) -> Iterator[Prediction]:
+    """Who lives, as far as the start tells: the other neurons may be turned around in time, or not."""
+    settled = learning(s) | dead(s)
+    pattern = (np.outer(s.a, s.y) > 0) & learning(s)[:, None]
+    yield Prediction(
+        "activation pattern",
+        f"{learning(s).sum()} neurons end active on the samples of their sign and only these, "
+        f"{dead(s).sum()} on none; {(~settled).sum()} are open",
+        pattern[settled],
+        lambda e: _active(e)[settled],
+        Tolerance(0.0, "active or not; at the kink counts as not"),
+        scale=1.0,
+    )
+
+
+def _along(e: Evidence, ends: ClassMargins) -> Tolerance:
+    """A direction is known to the root of the duality gap: the margin problem is flat at its solution."""
+    known = at_the_end(e)
+    if e.is_limit:
+        return known
+    delta = kkt_distance(e.network, e.situation.data)[1]
+    # |v - v*|^2 / 2 <= sum_i alpha_i (q_i - 1) for a feasible v = A u, with the multipliers alpha = A lambda.
+    gap = len(e.situation.y) * delta / min(ends.a, ends.b)
+    return Tolerance(known.value + np.sqrt(2 * gap), f"{known.because}, and the root of the duality gap")
+
+
+# What is measured: of a run its last state, scaled to the margin 1
+
+
+def _margin(e: Evidence) -> float:
+    if not e.margins.min() > 0:
+        raise Unmeasurable("needs a later state: not all samples are classified yet")
+    return float(e.margins.min())
+
+
+def _first_layer(e: Evidence) -> np.ndarray:
+    return e.last.w / np.sqrt(_margin(e))
+
+
+def _strengths(e: Evidence) -> np.ndarray:
+    a = e.last.a
+    return np.array([(a[sign * a > 0] ** 2).sum() for sign in (1, -1)]) / _margin(e)
+
+
+def _second_values(e: Evidence) -> list[float]:
+    blocks = [e.last.w[sign * e.situation.a > 0] for sign in (1, -1)]
+    singular = [np.linalg.svd(block, compute_uv=False) for block in blocks]
+    return [float(v[1] / v[0]) if len(v) > 1 and v[0] > 0 else 0.0 for v in singular]
+
+
+def _active(e: Evidence) -> np.ndarray:
+    at_the_end(e)  # asked for first: an early state is no end
+    lengths = np.outer(np.linalg.norm(e.last.w, axis=1), e.situation.norms)
+    return np.asarray(e.last.w @ e.situation.x.T > ACTIVE * lengths, dtype=float)
+
+
+def example() -> Example:
+    """Ten unit vectors in R^6; of twelve neurons one is dead, and five can still go either way."""
+    drawn = sets.orthogonally_separable(n=10, dim=6, seed=1)
+    data = Data(drawn.x / np.linalg.norm(drawn.x, axis=1, keepdims=True), drawn.y, drawn.name)
+    first, second = (w.copy() for w in Network.balanced((6, 12, 1), slope=0.0, scale=1e-2, seed=0).weights)
+    first[1] = -np.linalg.norm(first[1]) * _inside(data)
+    return Example(Situation(Network([first, second]), data, exponential), ending.ends)
+
+
+def _inside(data: Data) -> np.ndarray:
+    """A unit vector with positive inner products with all samples."""
+    found = hard_margin_of_gram(data.x @ data.x.T)
+    assert found is not None
+    v = found.multipliers @ data.x
+    return np.asarray(v / np.linalg.norm(v))
+
+
+def broken() -> dict[str, Situation]:
+    """The example with one hypothesis violated."""
+    s = example().situation
+    first, second = s.network.weights
+    return {
+        "two layers, both trained": replace(s, network=Network([first, second], trained=(True, False))),
+        "exponential or logistic loss": replace(s, loss=square),
+        "no biases above the first layer": replace(s, network=Network([first, second], [None, [0.0]])),
+        "ReLU": replace(s, network=Network([first, second], slope=0.5)),
+        "gradient flow": replace(s, step=10.0),
+        "orthogonally separable: least y_i y_j cos": replace(
+            s, data=Data(s.data.x + 5 * s.data.x[0], s.data.y, "shifted")
+        ),
+        "balanced start: largest | |a_j| - |w_j| | / max |w|": replace(
+            s, network=Network([first, 100 * second])
+        ),
+        "small start: largest sum_j |a_j| |w_j| |x_i|": replace(
+            s, network=Network([1e4 * first, 1e4 * second])
+        ),
+        "a neuron of either sign active on a sample of its sign": replace(
+            s, network=Network([first, np.abs(second)])
+        ),
+    }
+
+
+def advice(s: Situation) -> str | None:
+    """How little of the network and of the data is left at the end."""
+    ends = class_margins(s.x, s.y)
+    if ends is None:
+        return None
+    return (
+        f"Your classes are orthogonally separable: trained long enough, the {len(s.a)} neurons become two, "
+        f"which depend on {ends.support} of the {len(s.y)} samples alone. Two neurons are enough here."
+    )
+
+
+RESULTS = (
+    Result(
+        "phuong_lampert",
+        "ReLU, both layers trained, orthogonally separable data: one neuron a class",
+        PHUONG.at("Theorem 1"),
+        "On orthogonally separable data the living neurons of one sign converge to the max-margin vector of "
+        "their class alone, with strengths 1/margin.",
+        hypotheses,
+        predictions,
+        example,
+        broken,
+        kind="recalled",
+        advice=advice,
+    ),
+)

@@ -1,0 +1,169 @@
+"""Situation: a network on data with a loss, and everything about it that theorems ask for, measured once."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from rankfall import data as geometry
+from rankfall.data import Data, HardMargin
+from rankfall.loss import Loss
+from rankfall.measure import parameter_norm
+from rankfall.network import Network
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What a theorem speaks about.
+
+    - `network`: where training starts.
+    - `data`, `loss`: what is fitted, and how.
+    - `step`: the step size of gradient descent; None is gradient flow.
+    - `penalty`: the coefficient of an L2 penalty, half the squared norm of what is trained, in the loss.
+
+    A bias of the first layer is the weight of a coordinate 1: `x` has it, and so have all numbers below.
+    """
+
+    network: Network
+    data: Data
+    loss: Loss
+    step: float | None = None
+    penalty: float = 0.0
+
+    # The network
+
+    @property
+    def slope(self) -> float:
+        """The leaky slope; 1 where all layers are linear."""
+        return 1.0 if self.network.linear_tail == self.network.depth else float(self.network.slope)
+
+    @property
+    def two_layers(self) -> bool:
+        """Two layers with one output, and no skip."""
+        return self.network.depth == 2 and self.network.outputs == 1 and not self.network.has_skips
+
+    @property
+    def fixed_second(self) -> bool:
+        """Two layers with one output, of which only the first is trained."""
+        return self.two_layers and self.network.trained == (True, False)
+
+    @property
+    def both_trained(self) -> bool:
+        """Two layers with one output, both trained."""
+        return self.two_layers and self.network.trained == (True, True)
+
+    @property
+    def bias(self) -> bool:
+        """Does the first layer have a bias?"""
+        return self.network.biases[0] is not None
+
+    @property
+    def w(self) -> np.ndarray:
+        """The first layer (m, d), with its bias as the last column."""
+        first, b = np.asarray(self.network.weights[0], dtype=float), self.network.biases[0]
+        return first if b is None else np.column_stack([first, b])
+
+    @property
+    def a(self) -> np.ndarray:
+        """The output weights of a two-layer network (m)."""
+        return np.asarray(self.network.weights[1][0], dtype=float)
+
+    @property
+    def stable_rank(self) -> float:
+        """The stable rank of the first layer, its bias included."""
+        return stable_rank(self.w)
+
+    @property
+    def start_norm(self) -> float:
+        """The norm of everything that is trained."""
+        return float(parameter_norm(self.network))
+
+    # The data
+
+    @cached_property
+    def x(self) -> np.ndarray:
+        """The inputs (n, d) as the first layer sees them."""
+        x = np.asarray(self.data.x, dtype=float)
+        return np.column_stack([x, np.ones(len(x))]) if self.bias else x
+
+    @cached_property
+    def y(self) -> np.ndarray:
+        """The targets."""
+        return np.asarray(self.data.y, dtype=float)
+
+    @cached_property
+    def signs(self) -> bool:
+        """Are the targets labels -1 and +1, both present?"""
+        return self.y.ndim == 1 and set(np.unique(self.y)) == {-1.0, 1.0}
+
+    @cached_property
+    def norms(self) -> np.ndarray:
+        """The norms of the inputs."""
+        return np.linalg.norm(self.x, axis=1)
+
+    @cached_property
+    def gram(self) -> np.ndarray:
+        """The inner products of the inputs (n, n)."""
+        return np.asarray(self.x @ self.x.T)
+
+    @cached_property
+    def p(self) -> float:
+        """p(X) of Frei et al.: how nearly orthogonal the inputs are. Infinite for orthogonal ones."""
+        return geometry.p_orthogonality(self.data, self.bias)
+
+    @cached_property
+    def cosine(self) -> float:
+        """The largest modulus of the cosine of the angle between two inputs; an input 0 counts as 1."""
+        if not self.norms.min() > 0:
+            return 1.0
+        unit = self.x / self.norms[:, None]
+        cosines = unit @ unit.T
+        np.fill_diagonal(cosines, 0.0)
+        largest = float(np.abs(cosines).max())
+        return 0.0 if largest <= self.x.shape[1] * np.finfo(float).eps else largest
+
+    @cached_property
+    def asymmetry(self) -> float:
+        """How far (x, y) is from (-x, -y): 0 symmetric, at most 1. With a bias never 0."""
+        return geometry.asymmetry(Data(self.x, self.y) if self.bias else self.data)
+
+    @cached_property
+    def coordinates(self) -> np.ndarray:
+        """The inputs in an orthonormal basis of their span, if there are more features than samples."""
+        n, d = self.x.shape
+        return self.x if n >= d else np.asarray(np.linalg.qr(self.x.T, mode="r")).T
+
+    @cached_property
+    def svm(self) -> HardMargin | None:
+        """The hard-margin linear classifier; None if there is none, or no labels of two classes."""
+        if not self.signs:
+            return None
+        found = geometry.hard_margin(Data(self.coordinates, self.y))
+        if found is None or self.coordinates is self.x:
+            return found
+        return replace(found, w=(found.multipliers * self.y) @ self.x)
+
+    @cached_property
+    def mu(self) -> float:
+        """The least y_i y_j cos(x_i, x_j) of Min et al.; -1 if the targets are not labels."""
+        return geometry.orthogonal_margin(Data(self.x, self.y)) if self.signs else -1.0
+
+    @cached_property
+    def covariance(self) -> np.ndarray:
+        """The matrix <x x^T>."""
+        return np.asarray(self.x.T @ self.x / len(self.x))
+
+    @cached_property
+    def beta(self) -> np.ndarray:
+        """The vector <y x>."""
+        return np.asarray(self.x.T @ self.y / len(self.x))
+
+
+def stable_rank(w: np.ndarray) -> float:
+    """|w|_F^2 / |w|_2^2, by the smaller Gram matrix; 0 of the matrix 0."""
+    largest = np.abs(w).max(initial=0.0)
+    if not largest > 0:
+        return 0.0
+    w = w / largest  # so that squares of small weights do not vanish
+    gram = w @ w.T if w.shape[0] < w.shape[1] else w.T @ w
+    return float(np.trace(gram) / np.linalg.eigvalsh(gram)[-1])

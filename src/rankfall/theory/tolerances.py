@@ -1,0 +1,38 @@
+"""How far a measurement may be from a prediction: the reasons that recur."""
+
+from rankfall.theory.evidence import Evidence, Unmeasurable
+from rankfall.theory.result import Tolerance
+
+LATE = 0.01  # the KKT residual, relative to the weights, from which on a run is compared with the limit
+PULLED = 0.3  # and how far samples off the margin may still pull it
+ROUNDING = Tolerance(1e-10, "an identity: nothing but rounding")
+
+
+def integration(evidence: Evidence) -> Tolerance:
+    """A flow is followed to a tolerance; descent leaves it by its step size."""
+    settings = evidence.run.settings
+    if evidence.axis == "step":
+        size = evidence.step_size * float(evidence.situation.norms.max()) ** 2
+        return Tolerance(max(1e-6, size), "descent is not flow: the step size times the largest |x|^2")
+    error = float(settings.get("error_estimate", 0.0))
+    return Tolerance(
+        max(1e-6, 10 * error), "the errors of the flow's steps, ten times, and no less than 1e-6"
+    )
+
+
+def at_the_end(evidence: Evidence) -> Tolerance:
+    """A certified limit is exact up to its residuals; a run is as near as its KKT certificate says."""
+    epsilon, pulled = evidence.kkt
+    if evidence.is_limit:
+        return Tolerance(max(1e-8, 100 * epsilon), "the limit's residuals, no less than 1e-8")
+    if epsilon > LATE or pulled > PULLED:
+        raise Unmeasurable(
+            f"needs a later state: its KKT residual is {epsilon:.2g} ({LATE:g} is the most), and samples off "
+            f"the margin still pull it by {pulled:.2g} ({PULLED:g} is the most): run longer, in the loss "
+            "clock, or verify rankfall.limit(network, data, loss)"
+        )
+    return Tolerance(
+        10 * epsilon + pulled + 2 / evidence.growth,
+        "not at its end: ten times the KKT residual, the pull of samples off the margin, and twice the share "
+        "of the initial weights",
+    )

@@ -1,0 +1,149 @@
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rankfall as rf
+from rankfall.theory import FAMILIES, RESULTS, Prediction, assess, assessed
+from rankfall.theory.evidence import Evidence
+from rankfall.theory.result import Tolerance
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def situation():
+    data = rf.data.symmetric_sine(pairs=20, dim=3, seed=0)
+    return rf.Network.rank_one((3, 6, 1), slope=0.0, scale=0.3, seed=0), data
+
+
+def test_every_family_has_its_page_and_every_result_its_figure_there():
+    for family in FAMILIES:
+        page = (DOCS / "theory" / f"{family}.md").read_text(encoding="utf-8")
+        module = __import__(f"rankfall.theory.{family}", fromlist=["RESULTS"])
+        for result in module.RESULTS:
+            assert f"(../assets/theory/{result.name}.png)" in page, result.name
+            assert (DOCS / "assets" / "theory" / f"{result.name}.png").exists(), result.name
+    listed = (DOCS / "theory" / "index.md").read_text(encoding="utf-8")
+    assert all(f"`{name}`" in listed for name in RESULTS)
+
+
+def test_the_answer_is_a_table_in_a_terminal_and_in_a_notebook(situation):
+    answer = assess(*situation, "square")
+    text, html = str(answer), answer._repr_html_()
+    assert "linear_equivalence" in html
+    assert html.count("<tr>") == len(RESULTS) + 1
+    assert "applies" in text
+    assert "needs" in text
+    assert "&lt;" in html  # signs in sentences are escaped
+
+
+def test_the_results_that_speak_come_first(situation):
+    answer = assess(*situation, "square")
+    assert "linear_equivalence" in [a.name for a in answer.speaking]
+    assert len(answer.speaking) + len(answer.silent) == len(answer)
+    assert all(a.why for a in answer.silent)
+
+
+def test_unknown_names_are_answered_with_the_closest(situation):
+    with pytest.raises(ValueError, match="Did you mean 'linear_equivalence'"):
+        assess(*situation, "square")["linear_equivalenc"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [({"step": -1.0}, "step size"), ({"step": np.nan}, "step size"), ({"penalty": -1.0}, "penalty")],
+)
+def test_bad_input_is_a_sentence(situation, wrong, said):
+    with pytest.raises(ValueError, match=said):
+        assess(*situation, "square", **wrong)
+
+
+def test_data_that_do_not_fit_the_network_are_refused(situation):
+    with pytest.raises(ValueError, match="features"):
+        assess(situation[0], rf.data.xor(), "square")
+
+
+def test_what_a_run_does_not_tell_is_said_with_what_to_record(situation):
+    run = rf.descent(*situation, "square", 0.1, 10, measures=["loss"], show=False)
+    verification = assess(*situation, "square")["linear_equivalence"].verify(run)
+    assert verification["weights"].verdict == "not measured"
+    assert "record" in verification["weights"].note
+    assert verification["belongs here"].verdict == "holds"
+
+
+def test_a_run_that_is_not_of_these_data_fails(situation):
+    network, data = situation
+    run = rf.descent(network, rf.Data(data.x, data.y + 1), "square", 0.1, 50, show=False)
+    answer = assess(network, data, "square")
+    assert answer.verify(run)["belongs here"].verdict == "fails"
+    assert answer.verify(run).verdict == "fails"
+
+
+def test_outside_of_its_hypotheses_is_not_a_failure():
+    data = rf.data.gaussian_mixture(n=10, dim=784, balanced=True, seed=0)
+    network = rf.Network.fixed_second_layer((784, 20, 1), slope=0.01, sigma=1e-4, seed=0)
+    here = assess(network, data, "exponential")["frei_flow"]
+    verification = here.verify(rf.limit(network, data, optimality=False, show=False))
+    assert verification.verdict == "outside its hypotheses"
+    assert "differs" in str(verification)
+
+
+def test_a_measurement_that_is_not_a_number_fails(situation):
+    network, data = situation
+    run = rf.descent(network, data, "square", 0.1, 5, show=False)
+    odd = Prediction("odd", "nothing", 1.0, lambda e: np.nan, Tolerance(np.inf, "anything"))
+    result = replace(RESULTS["linear_equivalence"], predictions=lambda s: [odd])
+    here = assessed(result, assess(network, data, "square").situation)
+    assert here.verify(run)["odd"].verdict == "fails"
+
+
+@pytest.mark.parametrize(
+    ("relation", "measured", "error"),
+    [
+        ("equals", [3.0, 8.0], 0.8),
+        ("at most", [3.0, 4.5], 0.125),
+        ("at most", [2.0, 1.0], 0.0),
+        ("at least", [3.0, 3.0], 0.25),
+    ],
+)
+def test_errors_are_relative_to_what_was_predicted(relation, measured, error):
+    prediction = Prediction("p", "says", [3.0, 4.0], None, Tolerance(0.0, "none"), relation)
+    assert np.isclose(prediction.error(np.array([3.0, 4.0]), np.array(measured)), error)
+
+
+def test_measures_come_from_the_recorded_weights_where_they_were_not_recorded(situation):
+    network, data = situation
+    run = rf.descent(network, data, "square", 0.1, 20, measures=["weights", "stable_rank"], show=False)
+    only = rf.descent(network, data, "square", 0.1, 20, measures=["weights"], show=False)
+    here = assess(network, data, "square").situation
+    assert np.allclose(
+        Evidence(here, only).series("stable_rank"), Evidence(here, run).series("stable_rank"), rtol=1e-6
+    )
+
+
+def test_several_networks_are_verified_one_by_one(situation):
+    network, data = situation
+    run = rf.descent([network, network], data, "square", 0.1, 3, show=False)
+    with pytest.raises(ValueError, match="one by one"):
+        assess(network, data, "square").verify(run)
+
+
+def test_the_advice_for_symmetric_data_names_the_share_that_a_linear_map_explains():
+    data = rf.data.symmetric_sine(pairs=500, dim=3, seed=0)
+    network = rf.Network.gaussian((3, 50, 1), slope=0.0, scale=1e-4, seed=0)
+    w = np.linalg.lstsq(data.x, data.y, rcond=None)[0]
+    share = 1 - ((data.y - data.x @ w) ** 2).sum() / (data.y**2).sum()
+    advice = assess(network, data, "square").advice
+    assert f"{100 * share:.0f} %" in advice
+    assert "biases" in advice
+
+
+def test_advice_falls_back_on_what_is_known_of_the_data():
+    rng = np.random.default_rng(0)
+    data = rf.Data(rng.normal(size=(60, 3)), np.where(np.arange(60) % 2, 1.0, -1.0))
+    network = rf.Network.gaussian((3, 5, 5, 1), slope=0.0, scale=1.0, seed=0, bias=True)
+    assert "not linearly separable" in assess(network, data, "logistic").advice
+    aligned = rf.Data(data.x, np.where(data.x[:, 0] > 0, 1.0, -1.0))
+    assert "linearly separable with the margin" in assess(network, aligned, "logistic").advice

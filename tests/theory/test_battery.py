@@ -1,0 +1,205 @@
+"""What every result must pass: it applies to its own example and holds there, it does not apply where one of
+its hypotheses is broken, and none of its predictions survives every kind of tampering."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import equinox as eqx
+import numpy as np
+import pytest
+import xarray as xr
+
+import rankfall as rf
+from rankfall.limits import Limit
+from rankfall.theory import RESULTS, assess, assessed
+from rankfall.theory.assessment import FAILS, HOLDS, NOT_MEASURED
+from rankfall.theory.evidence import Evidence
+from rankfall.theory.result import APPLIES, DOES_NOT, KINDS, UP_TO
+from rankfall.trajectory import Trajectory
+
+
+@pytest.mark.filterwarnings("ignore::rankfall.FlowWarning")  # on other labels kinks may attract
+@pytest.mark.parametrize("name", RESULTS)
+def test_the_result_holds_where_it_applies_and_can_fail(name):
+    result = RESULTS[name]
+    example = result.example()
+    here = assessed(result, example.situation)
+    evidence = example.evidence()
+    says_where_it_comes_from(result)
+    holds_on_its_example(here, evidence)
+    foresees_finite_numbers(here, evidence)
+    fails_when_tampered_with(here, example, evidence)
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_the_result_does_not_apply_where_a_hypothesis_is_broken(name):
+    result = RESULTS[name]
+    here = assessed(result, result.example().situation)
+    names = [hypothesis.name for hypothesis in here.hypotheses]
+    assert len(set(names)) == len(names)
+    broken = result.broken()
+    assert set(broken) == set(names)
+    for which, situation in broken.items():
+        there = assessed(result, situation)
+        assert which in [hypothesis.name for hypothesis in there.violated], which
+        assert there.status == DOES_NOT, f"{which}: {there.status}: {there.why}"
+        assert there.why
+        assert there.predictions == ()
+
+
+def says_where_it_comes_from(result):
+    assert result.source.authors
+    assert result.source.year >= 2018
+    assert result.source.place
+    assert result.kind in KINDS
+    assert result.statement.endswith(".")
+    assert result.title
+
+
+def holds_on_its_example(here, evidence):
+    assert here.status == APPLIES, here.why
+    verification = here.verify(evidence)
+    told = [(v.prediction.name, v.verdict, v.error, v.note) for v in verification]
+    assert verification.verdict == HOLDS, told
+    assert all(v.verdict == HOLDS for v in verification), told
+    assert all(v.tolerance.because for v in verification)
+
+
+def foresees_finite_numbers(here, evidence):
+    known = Evidence(here.situation, evidence)
+    assert here.predictions
+    for prediction in here.predictions:
+        predicted, measured = prediction.predicted(known), np.asarray(prediction.measure(known))
+        assert np.isfinite(predicted).all(), prediction.name
+        assert np.broadcast_shapes(predicted.shape, measured.shape) == measured.shape, prediction.name
+        assert prediction.says
+
+
+def fails_when_tampered_with(here, example, evidence):
+    tampered = [
+        shaken(here.situation, evidence, 1e-2),
+        shaken(here.situation, evidence, 1.0),
+        relabelled(example),
+        *uncertified(evidence),
+    ]
+    verifications = [here.verify(forged) for forged in tampered]
+    assert verifications[0].verdict == FAILS, "weights shaken by a hundredth pass"
+    assert verifications[2].verdict == FAILS, "other labels pass"
+    for prediction in here.predictions:
+        verdicts = [
+            v.verdict
+            for verification in verifications
+            for v in verification
+            if v.prediction.name == prediction.name
+        ]
+        assert FAILS in verdicts, f"{prediction.name!r} passes whatever is done to the run: {verdicts}"
+        assert NOT_MEASURED not in verdicts[:1]
+
+
+def shaken(situation, evidence, by):
+    """The evidence with noise in its weights, `by` times as large as they are; its loss stays."""
+    rng = np.random.default_rng(0)
+
+    def shake(values):
+        noise = rng.normal(size=values.shape)
+        axes = tuple(range(1, values.ndim)) if values.ndim > 1 and isinstance(evidence, Trajectory) else None
+        size = np.sqrt((values**2).mean(axis=axes, keepdims=axes is not None))
+        return values + by * size * noise
+
+    weights = tuple(np.asarray(w, float) for w in evidence.network.weights)
+    moved = tuple(
+        w + by * np.sqrt((w**2).mean()) * rng.normal(size=w.shape) if trained else w
+        for w, trained in zip(weights, evidence.network.trained, strict=True)
+    )
+    network = eqx.tree_at(lambda n: n.weights, evidence.network, moved)
+    if isinstance(evidence, Limit):
+        multipliers = evidence.multipliers * 10 ** (by * rng.uniform(-3, 3, len(evidence.multipliers)))
+        return replace(evidence, network=network, multipliers=multipliers)
+    kept = {name: evidence[name] for name in ("loss",) if name in evidence.dataset.data_vars}
+    if "weights" in evidence.dataset:
+        flat = shake(evidence["weights"].values)
+        flat[-1] = np.concatenate([w.ravel() for w in moved])
+        kept["weights"] = (evidence["weights"].dims, flat)
+    else:
+        for name, values in evidence.dataset.data_vars.items():
+            if name not in kept and values.dtype.kind == "f":
+                kept[name] = (values.dims, values.values * 10 ** (by * rng.uniform(-3, 3, values.shape)))
+    return Trajectory(
+        xr.Dataset(kept, coords=evidence.dataset.coords), [network], evidence.settings, events=evidence.events
+    )
+
+
+def relabelled(example):
+    """The evidence of a run on the same inputs with other labels: those of the first third are flipped."""
+    data = example.situation.data
+    y = data.y.copy()
+    y[: max(1, len(y) // 3)] *= -1
+    if example.situation.loss.targets == "signs" and len(np.unique(y)) < 2:
+        y[-1] *= -1
+    return example.run(replace(example.situation, data=rf.Data(data.x, y, data.name, data.test)))
+
+
+def uncertified(evidence):
+    """A limit that claims neither to be certified nor to be optimal."""
+    if not isinstance(evidence, Limit):
+        return []
+    optimality = evidence.optimality and replace(evidence.optimality, verdict="unknown")
+    return [replace(evidence, verdict="not certified", optimality=optimality)]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_assess_answers_for_any_network_and_data(seed):
+    network, data, loss, step = anything(np.random.default_rng(seed))
+    answer = assess(network, data, loss, step=step)
+    assert {a.status for a in answer} <= {APPLIES, UP_TO, DOES_NOT}
+    assert len(answer) == len(RESULTS)
+    for a in answer:
+        assert a.status == APPLIES or a.why
+        assert all(np.isfinite(p.value).all() for p in a.predictions if not callable(p.value))
+    assert all(name in str(answer).replace("\n", "") for name in ("status", "predicts"))
+    assert "<table>" in answer._repr_html_()
+    assert answer.advice.strip()
+
+
+def anything(rng):
+    """A random network with data and a loss that fit it: degenerate ones included."""
+    loss = rng.choice(["square", "logistic", "exponential", "cross_entropy"])
+    depth, n, dim = int(rng.integers(1, 5)), int(rng.integers(2, 9)), int(rng.integers(1, 7))
+    outputs = 3 if loss == "cross_entropy" else 1 if loss != "square" else int(rng.integers(1, 3))
+    widths = [dim, *(int(rng.integers(1, 6)) for _ in range(depth - 1)), outputs]
+    weights = [
+        rng.choice([0.0, 1e-8, 1.0], p=[0.1, 0.4, 0.5]) * rng.normal(size=(o, i)) for i, o in pairwise(widths)
+    ]
+    biases = [rng.normal(size=len(w)) if rng.random() < 0.2 else None for w in weights]
+    trained = [bool(rng.random() < 0.8) for _ in weights]
+    trained[0] = trained[0] or not any(trained)
+    skips = [None] * depth
+    if depth > 1 and rng.random() < 0.2:
+        skips[1] = rng.normal(size=(widths[2], widths[0]))
+    slope, tail = float(rng.choice([0.0, 0.1, 1.0])), int(rng.integers(1, depth + 1))
+    network = rf.Network(weights, biases, slope, trained, tail, skips=skips)
+    x = rng.normal(size=(n, dim)) * 10 ** rng.uniform(-3, 3)
+    kind = rng.choice(["plain", "zero", "equal", "orthogonal", "symmetric"])
+    if kind == "zero":
+        x[0] = 0
+    elif kind == "equal":
+        x[1] = x[0]
+    elif kind == "orthogonal":
+        x = np.eye(n, dim)
+    y = rng.normal(size=(n, outputs)) if loss == "square" else rng.choice([-1.0, 1.0], n)
+    if loss == "cross_entropy":
+        y = rng.integers(0, 3, n).astype(float)
+    elif kind == "symmetric":
+        x, y = np.concatenate([x, -x]), np.concatenate([y, -y])
+    y[:2] = [0.0, 1.0] if loss == "cross_entropy" else y[:2]
+    if loss in ("logistic", "exponential"):
+        y[:2] = [1.0, -1.0] if kind != "symmetric" else y[:2]
+    return network, rf.Data(x, y), str(loss), [None, 0.1][int(rng.integers(2))]
+
+
+def test_evidence_of_another_network_is_refused():
+    here = RESULTS["frei_flow"].example()
+    other = rf.Network.fixed_second_layer((12, 4, 1), slope=0.5, sigma=0.1, seed=0)
+    run = rf.descent(other, here.situation.data, "exponential", 0.1, 2)
+    with pytest.raises(ValueError, match="this evidence is of"):
+        assessed(RESULTS["frei_flow"], here.situation).verify(run)
