@@ -4,11 +4,13 @@ import textwrap
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from rankfall.theory import Verdict, Verification
 
 LINES = 8  # of a prediction with more entries, those that move most are drawn
 MEASURED, PREDICTED, FORBIDDEN = "#31688e", "black", "#d1495b"
+DASHED = (0, (4, 2))
 FLOOR = 1e-8  # errors below this share of the tolerance are drawn there
 
 
@@ -21,19 +23,16 @@ def is_series(verdict: Verdict, verification: Verification) -> bool:
 def draw_series(ax: Axes, verdict: Verdict, verification: Verification) -> None:
     """Measured curves, and the predicted ones dashed; the side that a bound forbids is shaded."""
     assert verification.times is not None
-    assert verdict.measured is not None
-    assert verdict.predicted is not None
-    times, measured = verification.times, verdict.measured
-    predicted = np.broadcast_to(verdict.predicted, measured.shape).reshape(len(times), -1)
-    measured = measured.reshape(len(times), -1)
+    times = verification.times
+    predicted, measured = (values.reshape(len(times), -1) for values in _both(verdict))
     keep = np.argsort(-np.ptp(measured, axis=0))[:LINES]
     ax.plot(times, measured[:, keep], color=MEASURED, lw=2.2, alpha=0.8)
-    ax.plot(times, predicted[:, keep], color=PREDICTED, lw=0.9, ls=(0, (4, 2)))
+    ax.plot(times, predicted[:, keep], color=PREDICTED, lw=0.9, ls=DASHED)
     relation = verdict.prediction.relation
     if relation != "equals" and predicted.shape[1] == 1:
         low, high = ax.get_ylim()
-        end = high if relation == "at most" else low
-        ax.fill_between(times, predicted[:, 0], end, color=FORBIDDEN, alpha=0.12, lw=0)
+        bound = predicted[:, 0] + (1 if relation == "at most" else -1) * _allowed(verdict, predicted[:, 0])
+        ax.fill_between(times, bound, _beyond(relation, bound, low, high), color=FORBIDDEN, alpha=0.12, lw=0)
         ax.set_ylim(low, high)
     if np.median(times) < times.max() / 10:
         ax.set_xscale("symlog", linthresh=times[times > 0].min())
@@ -47,27 +46,51 @@ def draw_series(ax: Axes, verdict: Verdict, verification: Verification) -> None:
 
 def draw_entries(ax: Axes, verdict: Verdict) -> None:
     """Entry against entry; or, where all predicted entries are one number, the entries beside it."""
-    assert verdict.measured is not None
-    assert verdict.predicted is not None
-    measured = verdict.measured.ravel()
-    predicted = np.broadcast_to(verdict.predicted, verdict.measured.shape).ravel()
-    if np.ptp(predicted) > 0:
-        both = [min(predicted.min(), measured.min()), max(predicted.max(), measured.max())]
-        ax.plot(both, both, color=PREDICTED, lw=0.9, ls=(0, (4, 2)))
+    predicted, measured = (values.ravel() for values in _both(verdict))
+    relation = verdict.prediction.relation
+    if np.ptp(predicted) > 1e-6 * np.abs(predicted).max():
+        both = np.array([min(predicted.min(), measured.min()), max(predicted.max(), measured.max())])
+        ax.plot(both, both, color=PREDICTED, lw=0.9, ls=DASHED)
         ax.plot(predicted, measured, "o", ms=3.5, color=MEASURED, alpha=0.7)
+        if relation != "equals":
+            end = both[1 if relation == "at most" else 0]
+            ax.fill_between(both, both, end, color=FORBIDDEN, alpha=0.12, lw=0)
         ax.set_xlabel("predicted")
         ax.set_ylabel("measured")
     else:
         ax.plot(measured, "o", ms=3.5, color=MEASURED, alpha=0.8)
-        ax.axhline(predicted[0], color=PREDICTED, lw=0.9, ls=(0, (4, 2)))
+        ax.axhline(predicted[0], color=PREDICTED, lw=0.9, ls=DASHED)
         spread = max(np.abs(measured - predicted[0]).max(), 0.05 * abs(predicted[0]), 1e-12)
-        ax.set_ylim(predicted[0] - 1.3 * spread, predicted[0] + 1.3 * spread)
-        relation = verdict.prediction.relation
+        low, high = predicted[0] - 1.3 * spread, predicted[0] + 1.3 * spread
+        ax.set_ylim(low, high)
         if relation != "equals":
-            end = ax.get_ylim()[1 if relation == "at most" else 0]
-            ax.axhspan(predicted[0], end, color=FORBIDDEN, alpha=0.12, lw=0)
+            ax.axhspan(
+                predicted[0], high if relation == "at most" else low, color=FORBIDDEN, alpha=0.12, lw=0
+            )
         ax.set_xlabel("entry")
+        ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    ax.locator_params(axis="both", nbins=5)
+    ax.ticklabel_format(useOffset=False, scilimits=(-3, 5))
     _title(ax, verdict)
+
+
+def _both(verdict: Verdict) -> tuple[np.ndarray, np.ndarray]:
+    """Predicted and measured in one shape."""
+    assert verdict.measured is not None
+    assert verdict.predicted is not None
+    return np.broadcast_to(verdict.predicted, verdict.measured.shape), verdict.measured
+
+
+def _allowed(verdict: Verdict, predicted: np.ndarray) -> np.ndarray:
+    """How far a bound may be passed."""
+    given = verdict.tolerance.value if verdict.tolerance else 0.0
+    size = verdict.prediction.scale or np.where(predicted != 0, np.abs(predicted), 1.0)
+    return np.asarray(given * size)
+
+
+def _beyond(relation: str, bound: np.ndarray, low: float, high: float) -> np.ndarray:
+    """The end of the forbidden side: that of the axis, or the bound itself if it is off the axis."""
+    return np.maximum(bound, high) if relation == "at most" else np.minimum(bound, low)
 
 
 def draw_errors(ax: Axes, verification: Verification) -> None:
@@ -80,14 +103,26 @@ def draw_errors(ax: Axes, verification: Verification) -> None:
         colour = MEASURED if v.agrees else FORBIDDEN
         ax.plot([FLOOR, x], [row, row], color=colour, lw=2)
         ax.plot([x], [row], "o", ms=4, color=colour)
-    ax.axvline(1.0, color=PREDICTED, lw=0.9, ls=(0, (4, 2)))
+        told = _numbers(v)
+        if told:
+            ax.annotate(told, (x, row), (7, 0), textcoords="offset points", fontsize=6.5, va="center")
+    ax.axvline(1.0, color=PREDICTED, lw=0.9, ls=DASHED)
     ax.set_xscale("log")
     ax.set_xlim(FLOOR / 2, 2e3)
     ax.axvspan(1.0, 2e3, color=FORBIDDEN, alpha=0.12, lw=0)
+    ax.margins(y=0.15)
     ax.set_yticks(range(len(judged)), [textwrap.shorten(v.prediction.name, 30) for v in judged], fontsize=7)
     ax.invert_yaxis()
     ax.set_xlabel("error / tolerance")
     ax.set_title("every prediction")
+
+
+def _numbers(verdict: Verdict) -> str:
+    """A single number that was measured, and its prediction."""
+    if verdict.measured is None or verdict.predicted is None or verdict.measured.size != 1:
+        return ""
+    sign = {"at most": "<=", "at least": ">=", "equals": "for"}[verdict.prediction.relation]
+    return f"{verdict.measured.item():.4g} {sign} {verdict.predicted.ravel()[0]:.4g}"
 
 
 def _title(ax: Axes, verdict: Verdict) -> None:
