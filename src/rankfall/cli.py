@@ -467,7 +467,7 @@ def assess(
         console.print(answer if everything else theory.Assessment(answer.situation, answer.speaking))
     silent = f"{len(answer.silent)} of {len(answer)} results do not apply"
     _say(console, silent + ("." if everything else ": --all lists them, with the reasons."))
-    console.print(answer.advice, style="bold", highlight=False, markup=False)
+    console.print(answer.advice, style="bold", highlight=False, markup=False, soft_wrap=True)
 
 
 @app.command()

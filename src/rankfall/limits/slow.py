@@ -4,16 +4,16 @@ At large margins q the pulls of the support vectors adjust at once, so that all 
 rate, and only directions and shares of neurons still change. With features $h_i = y_i \nabla f(x_i)$ and
 their Gram matrix $K(\theta)$, the tangent kernel, the flow tends to
 
-    d\theta/d\tau = \sum_i \lambda_i h_i(\theta) - \theta/2,    K \lambda = q on the support,  \lambda \ge 0,
+    d\theta/d\tau = \sum_i \lambda_i h_i(\theta) - \theta/2,    K \lambda = 1 on the support,  \lambda \ge 0,
       \tau = \log q,
 
 where the last term keeps $\theta$ at the margin 1.
 
-A neuron then grows like $q^{|v_j|/2}$ and one with $|v_j| < 1$ loses its share like a power of q: that takes
-margins of $10^{100}$ and more, which no clock of the flow itself reaches in float64, and $\tau$ does. Its
-rest points are the KKT points. Kinks are those of the flow; a support vector leaves when its multiplier
-reaches zero, and a sample joins when its margin is no longer larger than the others'. The error of the slow
-flow is of order 1/q.
+With $v_j = 2\sum_i \lambda_i y_i P_{ji} x_i$ a neuron then grows like $q^{|v_j|/2}$ and one with $|v_j| < 1$
+loses its share like a power of q: that takes margins of $10^{100}$ and more, which no clock of the flow
+itself reaches in float64, and $\tau$ does. Its rest points are the KKT points. Kinks are those of the flow;
+a support vector leaves when its multiplier reaches zero, and a sample joins when its margin is no longer
+larger than the others'. The error of the slow flow is of order 1/q.
 """
 
 from collections.abc import Iterator

@@ -262,6 +262,7 @@ RESULTS = (
         predictions,
         example,
         broken,
+        kind="derived",
     ),
     Result(
         "end_point_logistic",
@@ -274,5 +275,6 @@ RESULTS = (
         svm_example,
         svm_broken,
         advice=svm_advice,
+        kind="derived",
     ),
 )

@@ -16,8 +16,9 @@ SIGNS = Tolerance(0.0, "signs")
 
 
 def ends(s: Situation) -> Limit:
-    """Where the flow ends: the evidence of many examples. On other labels it gives up soon."""
-    return limit(s.network, s.data, s.loss, optimality=False, budget=5000, show=False)
+    """Where the flow ends: the evidence of many examples. On other labels the search gives up soon."""
+    budget = 600 if s.both_trained else 5000
+    return limit(s.network, s.data, s.loss, optimality=False, budget=budget, show=False)
 
 
 def arrives(whence: str = "") -> Prediction:

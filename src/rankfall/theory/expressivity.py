@@ -292,5 +292,6 @@ RESULTS = (
         deep_predictions,
         deep_example,
         deep_broken,
+        kind="derived",
     ),
 )

@@ -233,12 +233,14 @@ def _broken(s: Situation) -> dict[str, Situation]:
     }
 
 
-def advice(s: Situation) -> str:
-    """What it means."""
+def advice(s: Situation) -> str | None:
+    """What it means, where the bound is well below what any matrix obeys."""
     bound = fixed_second.stable_rank_bound(s)
+    if bound > min(s.w.shape) / 4:
+        return None
     return (
         f"Whatever the steps and batches, training adds a matrix of stable rank {bound:.3g} at most to the "
-        "first layer: start small, and the layer ends small enough to be cut to a few directions."
+        "first layer: from a small start it ends nearly of low rank, and can be cut to a few directions."
     )
 
 

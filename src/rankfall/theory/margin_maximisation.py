@@ -256,5 +256,6 @@ RESULTS = (
         predictions,
         example,
         broken,
+        kind="derived",
     ),
 )

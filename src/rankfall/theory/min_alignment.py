@@ -237,5 +237,6 @@ RESULTS = (
         predictions,
         example,
         broken,
+        kind="derived",
     ),
 )

@@ -60,9 +60,10 @@ def outputs_bound(s: Situation) -> float:
     return float(np.abs(s.a) @ np.linalg.norm(s.w, axis=1) * s.norms.max())
 
 
-def learning(s: Situation) -> np.ndarray:
-    """The neurons that are active on a sample of their own sign: they will always be."""
-    return np.asarray(((s.w @ s.x.T > 0) & (np.outer(s.a, s.y) > 0)).any(axis=1))
+def learning(s: Situation, samples: np.ndarray | None = None) -> np.ndarray:
+    """The neurons that are active on a sample of their own sign, of all or of `samples`: they will be."""
+    active = (s.w @ s.x.T > 0) & (np.outer(s.a, s.y) > 0)
+    return np.asarray((active if samples is None else active[:, samples]).any(axis=1))
 
 
 def dead(s: Situation) -> np.ndarray:
@@ -72,13 +73,13 @@ def dead(s: Situation) -> np.ndarray:
 
 @dataclass(frozen=True)
 class ClassMargins:
-    """The unit vectors of largest margin of each class alone, and one over their margins."""
+    """The unit vectors of largest margin of each class alone, one over their margins, who supports them."""
 
     plus: np.ndarray
     minus: np.ndarray
     a: float
     b: float
-    support: int
+    support: np.ndarray
 
     @property
     def cosine(self) -> float:
@@ -95,14 +96,14 @@ class ClassMargins:
 
 def class_margins(x: np.ndarray, y: np.ndarray) -> ClassMargins | None:
     """Solve the two hard-margin problems; None if a class has no vector with positive inner products."""
-    vectors, support = [], 0
+    vectors, support = [], np.zeros(len(y), dtype=bool)
     for sign in (1, -1):
         own = x[y == sign]
         solved = hard_margin_of_gram(own @ own.T)
         if solved is None:
             return None
         vectors.append(solved.multipliers @ own)
-        support += int(solved.support.sum())
+        support[y == sign] = solved.support
     a, b = (float(np.linalg.norm(v)) for v in vectors)
     return ClassMargins(vectors[0] / a, vectors[1] / b, a, b, support)
 
@@ -149,7 +150,7 @@ def predictions(s: Situation) -> Iterator[Prediction]:
         at_the_end,
         scale=1.0,
     )
-    yield from _fates(s)
+    yield _fates(s, ends)
     yield Prediction(
         "multipliers",
         f"the multipliers of the positive samples add up to {ends.a:.4g}, of the negative to {ends.b:.4g}",
@@ -166,15 +167,19 @@ def predictions(s: Situation) -> Iterator[Prediction]:
     )
 
 
-def _fates(s: Situation) -> Iterator[Prediction]:
-    """Who lives, as far as the start tells: the other neurons may be turned around in time, or not."""
-    settled = learning(s) | dead(s)
-    pattern = (np.outer(s.a, s.y) > 0) & learning(s)[:, None]
-    yield Prediction(
+def _fates(s: Situation, ends: ClassMargins) -> Prediction:
+    """Who lives, as far as the start tells.
+
+    The pull of a support vector lasts: a neuron that sees one turns to its whole class. One that sees only
+    others may stop before it does, and vanish beside those that grow.
+    """
+    lives = learning(s, ends.support)
+    settled = lives | dead(s)
+    return Prediction(
         "activation pattern",
-        f"{learning(s).sum()} neurons end active on the samples of their sign and only these, "
+        f"{lives.sum()} neurons end active on the samples of their sign and only these, "
         f"{dead(s).sum()} on none; {(~settled).sum()} are open",
-        pattern[settled],
+        ((np.outer(s.a, s.y) > 0) & lives[:, None])[settled],
         lambda e: _active(e)[settled],
         Tolerance(0.0, "active or not; at the kink counts as not"),
         scale=1.0,
@@ -271,7 +276,7 @@ def advice(s: Situation) -> str | None:
         return None
     return (
         f"Your classes are orthogonally separable: trained long enough, the {len(s.a)} neurons become two, "
-        f"which depend on {ends.support} of the {len(s.y)} samples alone. Two neurons are enough here."
+        f"which depend on {ends.support.sum()} of the {len(s.y)} samples alone. Two neurons are enough here."
     )
 
 

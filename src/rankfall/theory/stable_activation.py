@@ -2,9 +2,7 @@ r"""Neurons that are active on all samples from some time on behave like linear 
 
 Two neurons j, k of a layer with the same slopes on every sample conserve $(C_l)_{jk}$ of $C_l = W_{l+1}^T
 W_{l+1} - W_l W_l^T$, as long as they have them. So for the set S of neurons that are active on all samples
-from $t_N$ on, all of $(C_l)_{SS}$ is conserved from then on, and next to a single output the rows S of the
-layer fall to rank one as they grow: $|W_S|_F^2 - |W_S|_2^2
-\le \lambda_{max} - tr$ of $(C_l)_{SS}$ at $t_N$. It is not so for the whole matrix.
+from $t_N$ on, all of $(C_l)_{SS}$ is conserved from then on. It is not so for the whole matrix.
 """
 
 from collections.abc import Callable, Iterator

@@ -306,6 +306,7 @@ RESULTS = (
         predictions,
         example,
         broken,
+        kind="derived",
     ),
     Result(
         "time_course_small",

@@ -72,20 +72,28 @@ def predictions(s: Situation) -> Iterator[Prediction]:
     yield Prediction(
         "lengths of the neurons",
         f"if the samples are fitted, with a neuron for each, the rows of W are at least {lengths} long",
-        lambda e: _least_lengths(s) if _own_sample(e.last) is not None else np.zeros(2),
-        lambda e: np.linalg.norm(_fitted(e).weights[0], axis=1),
+        _least_lengths(s),
+        lambda e: np.linalg.norm(_fitted_apart(e).weights[0], axis=1),
         _residual,
         "at least",
     )
     least = _least_stable_rank(s)
     yield Prediction(
         "stable rank",
-        f"if the samples are fitted, W has rank 2; with a neuron for each, stable rank >= {least:.3f}",
-        lambda e: least if _own_sample(e.last) is not None else 1.0,
-        lambda e: _stable_rank(_fitted(e).weights[0]),
+        f"if each neuron fits its own sample, W has rank 2, and a stable rank of {least:.3f} at least",
+        least,
+        lambda e: _stable_rank(_fitted_apart(e).weights[0]),
         _residual,
         "at least",
     )
+
+
+def _fitted_apart(e: Evidence) -> Network:
+    """The last network, if it has fitted the samples with a neuron for each."""
+    fitted = _fitted(e)
+    if _own_sample(e.last) is None:
+        raise Unmeasurable("needs an end in which each neuron has a sample of its own: here one sees both")
+    return fitted
 
 
 def _least_lengths(s: Situation) -> np.ndarray:
@@ -283,6 +291,7 @@ RESULTS = (
         predictions,
         example,
         broken,
+        kind="derived",
     ),
     Result(
         "timor_angles",
