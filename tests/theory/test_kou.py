@@ -164,3 +164,17 @@ def test_with_a_leak_the_pattern_is_that_of_the_labels_but_without_one_it_is_tha
         else:
             assert (seen[sees(s)]).all()
             assert seen.sum() < right.sum()
+
+
+def test_a_run_that_has_not_outgrown_its_start_is_not_judged():
+    s = RESULTS["kou_leaky"].example().situation
+    rng = np.random.default_rng(0)
+    across = rng.normal(size=s.w.shape)
+    across -= across @ np.linalg.pinv(s.x) @ s.x
+    network = rf.Network(
+        [s.w + 10 * across, s.network.weights[1]], slope=float(s.network.slope), trained=(True, False)
+    )
+    run = rf.descent(network, s.data, s.loss, s.step, 200, measures=["weights", "loss"], show=False)
+    verification = rf.theory.assess(network, s.data, s.loss, step=s.step)["kou_leaky"].verify(run)
+    assert verification["block stable ranks"].verdict == "not measured"
+    assert verification.verdict == "holds"

@@ -140,3 +140,18 @@ def test_the_first_layers_bias_is_a_coordinate_of_the_inputs():
     here = assessed(RESULT, Situation(network, data, rf.loss.exponential))
     assert here.status == "applies"
     assert here.verify(rf.limit(network, data, optimality=False, show=False)).verdict == "holds"
+
+
+def test_the_fate_of_a_neuron_that_sees_no_support_vector_is_left_open():
+    far = np.radians(85)
+    data = rf.Data([[1, 0], [20 * np.cos(far), 20 * np.sin(far)], [0, -1]], [1.0, 1.0, -1.0])
+    lengths, angles = np.sqrt([0.0046, 1e-6, 1e-4]), np.radians([85, 174.9, -95])
+    first = lengths[:, None] * np.column_stack([np.cos(angles), np.sin(angles)])
+    network = rf.Network([first, [[lengths[0], lengths[1], -lengths[2]]]])
+    here = rf.theory.assess(network, data, "exponential")["phuong_lampert"]
+    end = rf.limit(network, data, "exponential", optimality=False, show=False)
+    assert here.status == "applies"
+    assert end.certified
+    assert end.W[1] @ data.x[1] <= 1e-6 * np.linalg.norm(end.W[0])  # active on x_2 at the start, it vanished
+    assert first[1] @ data.x[1] > 0
+    assert here.verify(end).verdict == "holds"
