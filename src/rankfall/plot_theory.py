@@ -16,8 +16,10 @@ FLOOR = 1e-8  # errors below this share of the tolerance are drawn there
 
 def is_series(verdict: Verdict, verification: Verification) -> bool:
     """Is it a curve over the run?"""
-    times, measured = verification.times, verdict.measured
-    return times is not None and measured is not None and measured.shape[:1] == times.shape
+    times, measured, value = verification.times, verdict.measured, verdict.prediction.value
+    if times is None or measured is None or measured.shape[:1] != times.shape:
+        return False
+    return callable(value) or np.ndim(value) == 0  # an array that is known at the start is no curve
 
 
 def draw_series(ax: Axes, verdict: Verdict, verification: Verification) -> None:

@@ -2,6 +2,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import optax
 import pytest
 
 import rankfall as rf
@@ -147,3 +148,68 @@ def test_advice_falls_back_on_what_is_known_of_the_data():
     assert "not linearly separable" in assess(network, data, "logistic").advice
     aligned = rf.Data(data.x, np.where(data.x[:, 0] > 0, 1.0, -1.0))
     assert "linearly separable with the margin" in assess(network, aligned, "logistic").advice
+
+
+def test_an_unfinished_limit_is_not_judged():
+    s = RESULTS["end_point_logistic"].example().situation
+    unfinished = rf.limit(s.network, s.data, s.loss, budget=60, optimality=False, show=False)
+    verification = assessed(RESULTS["end_point_logistic"], s).verify(unfinished)
+    assert verification.verdict == "not measured"
+    assert "finished search" in verification["hard-margin SVM"].note
+
+
+def test_a_run_is_judged_by_the_way_it_was_trained():
+    s = RESULTS["invariances"].example().situation
+    here = assessed(RESULTS["invariances"], s)
+    measures = ["weights", "loss"]
+    steps = rf.descent(s.network, s.data, s.loss, 0.01, 20, measures=measures, show=False)
+    batches = rf.descent(s.network, s.data, s.loss, 0.01, 20, batch=2, measures=measures, show=False)
+    adam = rf.descent(
+        s.network, s.data, s.loss, 0.01, 20, optimiser=optax.adam, measures=measures, show=False
+    )
+    assert here.verify(steps).verdict == "outside its hypotheses"  # descent is not flow
+    assert "SGD" in here.verify(batches)["neurons"].note
+    assert "plain descent, not adam" in here.verify(adam)["neurons"].note
+    long = rf.descent(s.network, s.data, s.loss, 0.5, 3, measures=measures, show=False)
+    assert "does not apply to this run" in here.verify(long)["neurons"].note
+
+
+def test_a_run_from_another_start_fails(situation):
+    network, data = situation
+    other = rf.Network.rank_one((3, 6, 1), slope=0.0, scale=0.3, seed=1)
+    run = rf.descent(other, data, "square", 0.1, 5, measures=["weights", "loss"], show=False)
+    assert assess(network, data, "square").verify(run)["starts here"].verdict == "fails"
+    leaky = rf.Network(network.weights, slope=0.5)
+    with pytest.raises(ValueError, match="this evidence is of"):
+        assess(leaky, data, "square").verify(run)
+
+
+def test_a_refuted_conjecture_does_not_fail_a_limit():
+    data = rf.data.orthogonal(n=6, dim=10, seed=0)
+    network = rf.Network.fixed_second_layer((10, 24, 1), slope=0.0, sigma=0.1, seed=0)
+    verification = assess(network, data, "exponential").verify(
+        rf.limit(network, data, optimality=False, show=False)
+    )
+    assert verification["stable rank at most 2"].verdict == "fails"
+    assert verification.verdict == "holds"
+    with pytest.raises(ValueError, match="several results foresee 'equal margins': say which"):
+        verification["equal margins"]
+
+
+def test_a_fit_down_to_rounding_belongs_to_its_run():
+    rng = np.random.default_rng(0)
+    data = rf.Data(rng.normal(size=(4, 6)), rng.normal(size=4))
+    network = rf.Network.gaussian((6, 10, 1), slope=0.2, scale=1.0, seed=0)
+    run = rf.descent(network, data, "square", 0.05, 20000, record=[20000], show=False)
+    assert run.loss[-1] < 1e-25
+    assert assess(network, data, "square").verify(run)["belongs here"].verdict == "holds"
+
+
+def test_single_precision_is_allowed_for(situation):
+    network, data = situation
+    run = rf.descent(
+        network.astype(np.float32), data, "square", 0.1, 30, measures=["weights", "loss"], show=False
+    )
+    verdict = assess(network, data, "square")["linear_equivalence"].verify(run)["weights"]
+    assert verdict.verdict == "holds"
+    assert "single precision" in verdict.tolerance.because

@@ -108,7 +108,7 @@ def test_xor_is_learned_like_four_linear_networks_by_neurons_that_stick_to_kinks
     cosines = w[big] @ data.x.T / np.linalg.norm(w[big], axis=1, keepdims=True) / np.sqrt(2)
     assert np.allclose(cosines.max(axis=1), 1, atol=1e-3)
     here = assessed(RESULTS["independent_modes"], s)
-    assert [v.verdict for v in here.verify(run)] == ["holds"] * 4
+    assert {v.verdict for v in here.verify(run)} == {"holds"}
 
 
 def test_the_mean_of_the_losses_only_slows_down_time():

@@ -307,7 +307,7 @@ def test_recorded_weights_are_evidence_for_residual_blocks_too():
         network, CLOUD, "square", 0.2, measures=["weights", "loss"], record=rf.every(0.02), show=False
     )
     verified = rf.theory.assess(network, CLOUD, "square")["skip_blocks"].verify(run)
-    names = ("belongs here", "inside", "between", "concatenation")
+    names = ("belongs here", "starts here", "inside", "between", "concatenation")
     assert {v.prediction.name: v.verdict for v in verified} == dict.fromkeys(names, "holds")
 
 

@@ -67,8 +67,8 @@ def test_the_verdict_holds_for_flow_and_for_descent_with_a_penalty(loss, penalty
         )
     assert here.status == "applies"
     assert here.verify(run).verdict == "holds"
-    unpenalised = assess(network, data, loss, step=step)["linear_equivalence"]
-    assert (unpenalised.verify(run).verdict == "fails") == (penalty > 0)
+    twice = assess(network, data, loss, step=step, penalty=2 * penalty)["linear_equivalence"]
+    assert (twice.verify(run).verdict == "fails") == (penalty > 0)
 
 
 def test_no_other_result_speaks_about_a_penalised_loss():

@@ -3,6 +3,7 @@
 from rankfall.theory.assessment import Assessed, Assessment, Verdict, Verification, assess, assessed
 from rankfall.theory.decomposition import path_activity, path_coefficients, sign_tree, sum_over_paths
 from rankfall.theory.deep_form import blocks, low_rank, sorted_by_blocks
+from rankfall.theory.least_norm import interpolation_bound, margin_bound, rank_one_interpolator
 from rankfall.theory.result import Hypothesis, Prediction, Result
 from rankfall.theory.results import FAMILIES, RESULTS
 from rankfall.theory.situation import Situation
@@ -24,9 +25,12 @@ __all__ = [
     "assessed",
     "blocks",
     "effective_start",
+    "interpolation_bound",
     "low_rank",
+    "margin_bound",
     "path_activity",
     "path_coefficients",
+    "rank_one_interpolator",
     "sign_tree",
     "sorted_by_blocks",
     "stably_activated",

@@ -25,16 +25,21 @@ def advise(situation: Situation, found: Iterable[Advice]) -> str:
 
 def facts(s: Situation) -> str:
     """What can be said where no result has advice."""
-    if not s.signs:
+    if not s.signs or s.loss.targets != "signs":
         return (
             "No result gives advice here. Train by rankfall.flow and look: the stable ranks say which layers "
             "have fallen to low rank, and `linearity` how much of the network is a linear map."
         )
     if s.svm is not None:
+        margin = f"Your data are linearly separable with the margin {s.svm.norm2**-0.5:.3g}"
+        if not s.network.homogeneity:
+            return f"{margin}: a linear classifier is enough, and a network should be no worse."
         return (
-            f"Your data are linearly separable with the margin {s.svm.norm2**-0.5:.3g}, so that training "
-            "ends in a direction: `rankfall limit` finds it, and says whether it is more than linear."
+            f"{margin}, so that training ends in a direction: `rankfall limit` finds it, and says whether it "
+            "is more than linear."
         )
+    if s.slope == 1:
+        return "Your data are not linearly separable: a linear network cannot fit them, a slope below 1 may."
     return (
         "Your data are not linearly separable"
         + (f", with {len(s.y)} samples of {s.data.dim} features" if len(s.y) > s.data.dim else "")

@@ -1,7 +1,7 @@
 """assess: which results speak about a network, data and a loss, what they foresee, and whether it holds."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from io import StringIO
@@ -14,6 +14,7 @@ from rankfall.dynamics.problem import check
 from rankfall.limits import Limit
 from rankfall.loss import Loss, named
 from rankfall.measure import loss as loss_measure
+from rankfall.measure import weights
 from rankfall.naming import unknown
 from rankfall.network import Network
 from rankfall.theory.advice import advise
@@ -39,6 +40,7 @@ HOLDS = "holds"
 FAILS = "fails"
 OUTSIDE = "outside its hypotheses"
 NOT_MEASURED = "not measured"
+SINGLE = 1e-3  # what a run in single precision is allowed at the least
 COLOURS = {
     APPLIES: "green", UP_TO: "yellow", DOES_NOT: "dim",
     HOLDS: "green", FAILS: "red", OUTSIDE: "yellow", NOT_MEASURED: "dim",
@@ -50,7 +52,8 @@ class Verdict:
     """A prediction beside what was measured.
 
     - `verdict`: "holds", "fails", "outside its hypotheses" or "not measured".
-    - `error`: what the tolerance bounds, see `Prediction`; `note`: why it was not measured.
+    - `error`: what the tolerance bounds, see `Prediction`; `note`: why it was not measured; `kind`: that of
+        the result.
     """
 
     result: str
@@ -61,6 +64,7 @@ class Verdict:
     error: float = float("nan")
     tolerance: Tolerance | None = None
     note: str = ""
+    kind: str = "theorem"
 
     @property
     def agrees(self) -> bool:
@@ -118,12 +122,18 @@ class Assessed:
         return _verification(known, [self])
 
     def _verdicts(self, evidence: Evidence) -> Iterator[Verdict]:
+        """The verdicts, as far as the run was trained in a way that the result speaks about."""
+        there = self if evidence.conducted is self.situation else assessed(self.result, evidence.conducted)
+        refusal = evidence.refusal(self.result.stochastic)
+        if there.status == DOES_NOT:
+            refusal = refusal or f"does not apply to this run: {there.why}"
         for prediction in self.predictions:
-            verdict = _judge(self.name, prediction, evidence)
-            if self.status == UP_TO and verdict.verdict in (HOLDS, FAILS):
-                yield Verdict(**{**vars(verdict), "verdict": OUTSIDE})
-            else:
-                yield verdict
+            if refusal:
+                yield Verdict(self.name, prediction, NOT_MEASURED, note=refusal, kind=self.result.kind)
+                continue
+            verdict = replace(_judge(self.name, prediction, evidence), kind=self.result.kind)
+            outside = UP_TO in (self.status, there.status) and verdict.verdict in (HOLDS, FAILS)
+            yield replace(verdict, verdict=OUTSIDE) if outside else verdict
 
 
 def _judge(name: str, prediction: Prediction, evidence: Evidence) -> Verdict:
@@ -134,40 +144,67 @@ def _judge(name: str, prediction: Prediction, evidence: Evidence) -> Verdict:
         tolerance = allowed if isinstance(allowed, Tolerance) else allowed(evidence)
     except Unmeasurable as reason:
         return Verdict(name, prediction, NOT_MEASURED, note=str(reason))
+    if evidence.network.dtype == np.float32 and tolerance.value < SINGLE:
+        tolerance = Tolerance(SINGLE, f"single precision; otherwise: {tolerance.because}")
+    if measured.size == predicted.size:  # datasets drop dimensions of length one
+        measured = measured.reshape(predicted.shape)
     error = prediction.error(predicted, measured)
     verdict = HOLDS if error <= tolerance.value else FAILS  # a NaN fails
     return Verdict(name, prediction, verdict, predicted, measured, error, tolerance)
 
 
-def _belongs(evidence: Evidence) -> Verdict:
-    """Is the evidence of this situation? Its last loss (or margins) must be that of its last weights."""
+def _belongs(evidence: Evidence) -> list[Verdict]:
+    """Is the evidence of this situation? Its record must be that of its last weights, and of the start."""
+    s = evidence.situation
+    own = [
+        Prediction(
+            "belongs here",
+            "what was recorded is what the last weights give on these data",
+            _recorded,
+            _computed,
+            Tolerance(1e-6, "both are computed in double precision"),
+            scale=_loss_scale(evidence),
+        )
+    ]
+    if not evidence.is_limit and "weights" in evidence.run.dataset and not s.network.has_bias:
+        start = np.asarray(weights(s.network))
+        own.append(
+            Prediction(
+                "starts here",
+                "the first recorded weights are those of the start",
+                start,
+                lambda e: e.run["weights"].values[0],
+                Tolerance(1e-9, "the same numbers"),
+            )
+        )
+    return [_judge("evidence", prediction, evidence) for prediction in own]
 
-    def recorded(known: Evidence) -> float:
-        if isinstance(known.source, Limit):
-            return float(known.source.margins.min())
-        if "loss" in known.run.dataset:
-            return float(known.run["loss"].values[-1])
-        return float(known.series("loss")[-1])
 
-    def computed(known: Evidence) -> float:
-        s = known.situation
-        f = np.asarray(known.network(s.data.x))
-        if isinstance(known.source, Limit):
-            return float((f if s.loss.name == "square" else s.y * f).min())
-        return float(loss_measure(known.network, s.data, s.loss))
+def _loss_scale(e: Evidence) -> float | None:
+    """What the last loss is compared with: itself, unless it is a square and may be nothing but rounding."""
+    if e.is_limit:
+        return 1.0  # margins
+    try:
+        losses = e.series("loss")
+    except Unmeasurable:
+        return None
+    return max(float(losses[-1]), 1e-10 * float(losses[0])) if e.situation.loss.name == "square" else None
 
-    own = Prediction(
-        "belongs here",
-        "what was recorded is what the last weights give on these data",
-        recorded,
-        computed,
-        Tolerance(1e-6, "both are computed in double precision; single precision is told as a failure"),
-    )
-    return _judge("evidence", own, evidence)
+
+def _recorded(e: Evidence) -> float:
+    return float(e.limit.margins.min()) if e.is_limit else float(e.series("loss")[-1])
+
+
+def _computed(e: Evidence) -> float:
+    s = e.situation
+    if not e.is_limit:
+        return float(loss_measure(e.network, s.data, s.loss))
+    f = np.asarray(e.network(s.data.x))
+    return float((f if s.loss.name == "square" else s.y * f).min())
 
 
 def _verification(evidence: Evidence, results: Sequence[Assessed]) -> "Verification":
-    verdicts = [_belongs(evidence), *(v for a in results for v in a._verdicts(evidence))]
+    verdicts = [*_belongs(evidence), *(v for a in results for v in a._verdicts(evidence))]
     if evidence.is_limit:
         return Verification(verdicts)
     times = np.asarray(evidence.run.dataset[evidence.axis].values, dtype=float)
@@ -233,16 +270,27 @@ class Verification(_Shown):
         return len(self.verdicts)
 
     def __getitem__(self, name: str) -> Verdict:
-        """The verdict on the prediction of that name, "result: prediction" where two share it."""
-        known = {f"{v.result}: {v.prediction.name}": v for v in self} | {v.prediction.name: v for v in self}
-        if name not in known:
-            raise unknown("prediction", name, known)
-        return known[name]
+        """The verdict on the prediction of that name; "result: prediction" where several share it."""
+        full = {f"{v.result}: {v.prediction.name}": v for v in self}
+        if name in full:
+            return full[name]
+        found = [key for key, v in full.items() if v.prediction.name == name]
+        if len(found) > 1:
+            raise ValueError(f"several results foresee {name!r}: say which, of {', '.join(found)}.")
+        if not found:
+            raise unknown("prediction", name, full)
+        return full[found[0]]
 
     @property
     def verdict(self) -> str:
-        """ "fails" if something fails, "holds" if something holds and nothing fails, else what is left."""
-        found = {v.verdict for v in self if v.result != "evidence" or v.verdict == FAILS}
+        """ "fails" if something fails, "holds" if something holds and nothing fails, else what is left.
+
+        Conjectures may fail: they count only where nothing but conjectures was asked about.
+        """
+        judged = [v for v in self if v.result != "evidence" or v.verdict == FAILS]
+        proved = [v for v in judged if v.kind != "conjecture"]
+        conjectures = all(v.kind == "conjecture" for v in self if v.result != "evidence")
+        found = {v.verdict for v in (judged if conjectures else proved)}
         return next((v for v in (FAILS, HOLDS, OUTSIDE) if v in found), NOT_MEASURED)
 
     def _rows(self) -> list[tuple[str, ...]]:

@@ -21,6 +21,12 @@ def ends(s: Situation) -> Limit:
     return limit(s.network, s.data, s.loss, optimality=False, budget=budget, show=False)
 
 
+def late(e: Evidence) -> Evidence:
+    """The evidence, if it is late enough to be compared with the end."""
+    at_the_end(e)
+    return e
+
+
 def arrives(whence: str = "") -> Prediction:
     """The limit exists, and is certified."""
     says = f"the flow converges in direction{whence}"
@@ -67,7 +73,7 @@ def labels_pattern(s: Situation) -> Prediction:
         "activation pattern",
         "every neuron is active on the samples of its sign, and only on these",
         np.sign(np.outer(s.a, s.y)),
-        lambda e: np.sign(e.last.w @ s.x.T),
+        lambda e: np.sign(late(e).last.w @ s.x.T),
         SIGNS,
         scale=1.0,
     )
@@ -79,7 +85,7 @@ def linear_boundary(of: Callable[[Evidence], Evidence] = lambda e: e, where: str
         "linear boundary",
         f"{where}sign f(x) = sign <z, x> for every x, with z = sum_j a_j w_j",
         0.0,
-        lambda e: disagreement(of(e)),
+        lambda e: disagreement(of(late(e))),
         Tolerance(0.0, f"{PROBES} random directions; those within 1e-6 of the boundary are left out"),
     )
 

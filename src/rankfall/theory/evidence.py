@@ -34,9 +34,8 @@ class Evidence:
         if isinstance(source, Trajectory) and len(source.networks) > 1:
             raise ValueError(f"{len(source.networks)} networks ran together: verify them one by one.")
         self._known: dict[str, Any] = {}
-        here, there = situation.network, self.network
-        if here.widths != there.widths or here.depth != there.depth:
-            raise ValueError(f"this evidence is of {there!r}, not of {here!r}.")
+        if _form(situation.network) != _form(self.network):
+            raise ValueError(f"this evidence is of {self.network!r}, not of {situation.network!r}.")
 
     @property
     def is_limit(self) -> bool:
@@ -77,6 +76,26 @@ class Evidence:
         """The margins y_i f(x_i) of the last network."""
         return np.asarray(self.situation.y * self.network(self.situation.data.x), dtype=float)
 
+    @cached_property
+    def conducted(self) -> Situation:
+        """The situation with the steps of this run: None for a flow. Of a limit, the situation itself."""
+        step = None if self.is_limit or self.axis != "step" else self.step_size
+        same = self.is_limit or step == self.situation.step
+        return self.situation if same else replace(self.situation, step=step)
+
+    def refusal(self, stochastic: bool) -> str:
+        """Why the run is not of the kind that was asked about, whatever its steps; empty if it is."""
+        if self.is_limit:
+            return ""
+        settings, penalty = self.run.settings, self.situation.penalty
+        if self.axis != "step":
+            return "needs descent with the penalty: a flow has none" if penalty else ""
+        if settings.get("optimiser", "sgd") != "sgd" and not penalty:
+            return f"needs plain descent, not {settings['optimiser']}"
+        if str(settings.get("method", "")).startswith("SGD") and not stochastic:
+            return "needs full batches, not SGD"
+        return ""
+
     def once(self, name: str, make: Callable[[], Any]) -> Any:
         """What `make` returns, made only once: for what several predictions compare with."""
         if name not in self._known:
@@ -100,6 +119,13 @@ class Evidence:
             with np.errstate(over="ignore"):
                 return np.exp(np.asarray(self.run.dataset["log_time"].values))
         return values
+
+    @property
+    def log_time(self) -> float:
+        """The logarithm of the last time, also where that overflows."""
+        if self.axis == "s":
+            return float(self.run.dataset["log_time"].values[-1])
+        return float(np.log(max(self.times[-1], 1e-300)))
 
     @property
     def step_size(self) -> float:
@@ -151,7 +177,7 @@ class Evidence:
         """
         if isinstance(self.source, Limit):
             judged = [value for name, value in self.source.residuals.items() if name != "misfit"]
-            return max(judged, default=np.inf), 0.0
+            return float(np.max(judged, initial=0.0)) if judged else np.inf, 0.0
         order, least = self.network.homogeneity, float(self.margins.min())
         if not order or not least > 0:
             return np.inf, np.inf
@@ -165,6 +191,18 @@ class Evidence:
         if self.is_limit:
             return np.inf
         return float(parameter_norm(self.network)) / max(float(parameter_norm(self.start)), 1e-300)
+
+
+def _form(network: Network) -> tuple[object, ...]:
+    """What training does not change."""
+    return (
+        network.widths,
+        network.linear_tail,
+        network.trained,
+        network.skip_kinds,
+        tuple(b is None for b in network.biases),
+        float(network.slope),
+    )
 
 
 def _value(measure: Measure, network: Network, context: Context) -> Any:

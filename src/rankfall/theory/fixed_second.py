@@ -132,15 +132,8 @@ def parts(s: Situation) -> int:
 # What is measured
 
 
-def plain(e: Evidence, batches: bool = False) -> None:
+def plain(e: Evidence) -> None:
     """Refuse what is neither a flow nor descent with the step size in question, in plain time."""
-    settings = e.run.settings
-    if settings.get("optimiser", "sgd") != "sgd":
-        raise Unmeasurable(f"needs plain descent, not {settings['optimiser']}")
-    if batches:
-        return
-    if str(settings.get("method", "")).startswith("SGD"):
-        raise Unmeasurable("needs full batches, not SGD")
     if e.axis == "s" or (e.axis == "step" and e.step_size != e.situation.step):
         raise Unmeasurable("needs a run in plain time, with the step size that was assessed")
 

@@ -155,7 +155,6 @@ def _changes(e: Evidence) -> np.ndarray:
     """W_t - W_0 at the records after the start; of a limit its direction, for W_0 is nothing to it."""
     if e.is_limit:
         return e.last.w[None]
-    fixed_second.plain(e, batches=True)
     w = e.last.w[None] if e.start.has_bias else e.networks.weights[0][1:]
     changes = w - e.situation.w
     return changes[np.abs(changes).max(axis=(1, 2)) > 0]
@@ -257,6 +256,7 @@ RESULTS = (
         bound_broken,
         kind="derived",
         advice=advice,
+        stochastic=True,
     ),
     Result(
         "one_step_collapse",

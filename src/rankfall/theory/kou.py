@@ -23,7 +23,7 @@ from rankfall.theory.frei_flow import two_vectors
 from rankfall.theory.result import Example, Hypothesis, Prediction, Result, Tolerance, at_least
 from rankfall.theory.situation import Situation, stable_rank
 from rankfall.theory.sources import KOU
-from rankfall.theory.tolerances import at_the_end
+from rankfall.theory.tolerances import GROWN, at_the_end
 from rankfall.trajectory import Trajectory
 
 # R_min^2 >= C R^2 slope^-4 n zeta is recalled as a form only: with this C the proof here goes through.
@@ -31,7 +31,6 @@ ORTHOGONALITY = 60.0
 LEAKY = "near-orthogonality: R_min^2 slope^4 / (R^2 n zeta)"
 RELU = "near-orthogonality: R_min^2 / (R^2 n zeta)"
 SHARE = 0.25  # of the neurons of its sign that must see a sample at the start (ReLU): our choice
-GROWN = 10.0  # times the initial weights: from there on a run is compared with the end
 ROUNDED = Tolerance(1e-9, "an inequality, up to rounding")
 
 
@@ -133,7 +132,7 @@ def _late(e: Evidence) -> Tolerance:
             f"needs a later state: the weights are {e.growth:.2g} times those at the start, not {GROWN:g}"
         )
     because = "1/log t at the time t, and twice the share of the initial weights"
-    return Tolerance(1 / np.log(e.times[-1] + 2) + 2 / e.growth, because)
+    return Tolerance(1 / max(e.log_time, np.log(2)) + 2 / e.growth, because)
 
 
 def relu_predictions(s: Situation) -> Iterator[Prediction]:

@@ -222,7 +222,8 @@ def small_start_hypotheses(s: Situation) -> Iterator[Hypothesis]:
     yield conditions.both_layers_trained(s)
     yield conditions.no_bias(s)
     yield conditions.loss_is(s, "square")
-    yield conditions.gradient_flow(s)
+    steps = (s.step or 0.0) * float(s.norms.max()) ** 2
+    yield at_most("flow, or short steps: step max |x|^2", steps, 1.0)
     yield conditions.symmetric(s)
     yield conditions.small_start(s, 1e-3, reach=0.1)
     if s.both_trained and not s.network.has_bias:
@@ -309,7 +310,7 @@ def small_start_broken() -> dict[str, Situation]:
         "two layers, both trained": replace(s, network=Network(n.weights, trained=(True, False))),
         "no biases": replace(s, network=Network(n.weights, [np.zeros(30), None])),
         "square loss": replace(s, loss=logistic),
-        "gradient flow": replace(s, step=10.0),
+        "flow, or short steps: step max |x|^2": replace(s, step=10.0),
         "symmetric data": replace(s, data=apart),
         "small initial weights": replace(s, network=Network.gaussian((2, 30, 1), 0.0, 1.0, seed=1)),
         "correlated, and some weights grow": replace(

@@ -143,7 +143,9 @@ def _measure_end(e: Evidence) -> End:
 
 def _slopes(e: Evidence) -> np.ndarray:
     """The slope of every neuron on every sample; at the kinks of a limit, those it was certified with."""
-    slopes = np.where(e.last.w @ e.last.x.T > 0, 1.0, e.situation.slope)
+    # Signs of zeros are rounding: a limit knows on which side it is.
+    side = e.last.w @ e.last.x.T if not e.is_limit or e.limit.region is None else e.limit.region
+    slopes = np.where(side > 0, 1.0, e.situation.slope)
     for neuron, sample, slope in e.limit.kinks if e.is_limit else ():
         slopes[neuron, sample] = slope
     return slopes

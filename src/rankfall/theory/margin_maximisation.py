@@ -124,7 +124,8 @@ class Course:
     @property
     def promised(self) -> float:
         """The mean of L (1/cosine^2 - 1) over log(norm) is at most the slope of log(smoothed margin)."""
-        slope = (self.log_margin[-1] - self.log_margin[0]) / np.log(self.rho[-1] / self.rho[0])
+        grown = np.log(self.rho[-1] / self.rho[0])
+        slope = (self.log_margin[-1] - self.log_margin[0]) / grown if grown > 0 else 0.0
         return float(np.sqrt(np.maximum(slope, 0.0) / self.order))
 
     def _after(self, log_log: float, margin: float) -> float:
@@ -201,7 +202,7 @@ def _rate_allowed(e: Evidence, more: float, scale: float) -> Tolerance:
     turning = course.cosine[-1] ** -2 - 1
     if not rest + turning <= SHARP:
         raise Unmeasurable(
-            f"needs a later state: the rate would be known up to a factor of {np.exp(rest + turning):.3g}"
+            f"needs a later state: the logarithm of the rate would be known to {rest + turning:.3g} only"
         )
     return Tolerance(
         2 * float(rest + turning + more) / scale,

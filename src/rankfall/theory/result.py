@@ -160,7 +160,7 @@ class Result:
         hypothesis holds, or is `near`.
     - `example`: where it applies. `broken`: for the name of each hypothesis, a situation that violates it.
     - `advice`: what a practitioner in this situation should know, in a sentence or two; None for nothing.
-    - `penalised`: it also speaks about a loss with an L2 penalty.
+    - `penalised`: it also speaks about a loss with an L2 penalty; `stochastic`: about SGD.
     """
 
     name: str
@@ -174,3 +174,4 @@ class Result:
     kind: Kind = "theorem"
     advice: Callable[[Situation], str | None] | None = None
     penalised: bool = False
+    stochastic: bool = False

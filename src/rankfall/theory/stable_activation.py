@@ -154,9 +154,13 @@ def _drift(e: Evidence, pairs: Callable[[np.ndarray], np.ndarray]) -> float:
 
 
 def relative(e: Evidence, changes: np.ndarray, begin: int = 0) -> np.ndarray:
-    """Changes of squares of weights along a run, relative to the squared norm of all weights at each time."""
-    squares = (e.series("norms")[begin:] ** 2).sum(axis=1)
-    return np.asarray(changes / np.maximum(squares, 1e-300))
+    """Changes of squares of weights along a run, relative to the squared norm of all weights.
+
+    In a flow to that of the time, in descent to the largest of the run: its drift adds up from the start.
+    """
+    squares = (e.series("norms") ** 2).sum(axis=1)
+    squares = np.full(len(squares), squares.max()) if e.axis == "step" else squares
+    return np.asarray(changes / np.maximum(squares[begin:], 1e-300))
 
 
 def drift_allowed(e: Evidence) -> Tolerance:
@@ -165,8 +169,8 @@ def drift_allowed(e: Evidence) -> Tolerance:
     """
     if e.axis != "step":
         return integration(e)
-    least = (e.series("norms") ** 2).sum(axis=1).min()
-    drift = 2 * e.step_size * float(e.series("loss")[0]) / max(float(least), 1e-300)
+    largest = (e.series("norms") ** 2).sum(axis=1).max()
+    drift = 2 * e.step_size * float(e.series("loss")[0]) / max(float(largest), 1e-300)
     return Tolerance(max(1e-12, drift), "descent: twice the step size times the first loss, over |W|^2")
 
 

@@ -4,6 +4,7 @@ from rankfall.theory.evidence import Evidence, Unmeasurable
 from rankfall.theory.result import Tolerance
 
 LATE = 0.01  # the KKT residual, relative to the weights, from which on a run is compared with the limit
+GROWN = 10.0  # how many times larger than at the start the weights must be,
 PULLED = 0.3  # and how far samples off the margin may still pull it
 ROUNDING = Tolerance(1e-10, "an identity: nothing but rounding")
 
@@ -24,8 +25,15 @@ def at_the_end(evidence: Evidence) -> Tolerance:
     """A certified limit is exact up to its residuals; a run is as near as its KKT certificate says."""
     epsilon, pulled = evidence.kkt
     if evidence.is_limit:
+        if not epsilon <= LATE:
+            raise Unmeasurable(f"needs a finished search: the limit's residuals are {epsilon:.2g}")
         return Tolerance(max(1e-8, 100 * epsilon), "the limit's residuals, no less than 1e-8")
-    if epsilon > LATE or pulled > PULLED:
+    if evidence.growth < GROWN:
+        raise Unmeasurable(
+            f"needs a later state: the weights are {evidence.growth:.2g} times those at the start, {GROWN:g} "
+            "is the least"
+        )
+    if not (epsilon <= LATE and pulled <= PULLED):
         raise Unmeasurable(
             f"needs a later state: its KKT residual is {epsilon:.2g} ({LATE:g} is the most), and samples off "
             f"the margin still pull it by {pulled:.2g} ({PULLED:g} is the most): run longer, in the loss "
