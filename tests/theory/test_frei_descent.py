@@ -194,7 +194,7 @@ def scalar_descent(s, steps):
         h = w @ s.x.T
         q = s.y * (s.a @ np.where(h > 0, h, s.slope * h))
         found.append(q)
-        pull = (np.exp(-q) if s.loss.name == "exponential" else 1 / (1 + np.exp(q))) / fixed_second.parts(s)
+        pull = (np.exp(-q) if s.loss.name == "exponential" else 1 / (1 + np.exp(q))) / s.parts
         w = w + s.step * s.a[:, None] * ((np.where(h > 0, 1.0, s.slope) * pull * s.y) @ s.x)
     return np.array(found)
 
@@ -210,7 +210,7 @@ def test_margins_grow_like_log_t_and_stay_together_whatever_the_norms(loss, slop
         [0.01 * rng.normal(size=(7, 9)), rng.normal(size=(1, 7))], slope=slope, trained=(True, False)
     )
     s = Situation(network, rf.Data(x, y), loss, 1.0)
-    s = replace(s, step=fixed_second.parts(s) / (s.a @ s.a * s.norms.max() ** 2))  # the longest allowed
+    s = replace(s, step=s.parts / (s.a @ s.a * s.norms.max() ** 2))  # the longest allowed
     assert assessed(RESULTS["frei_descent"], s).status == "applies"
     q = scalar_descent(s, 3000)
     r, times = fixed_second.rates(s), s.step * np.arange(3001)

@@ -7,7 +7,7 @@ from sklearn.svm import LinearSVC
 import rankfall as rf
 from rankfall.loss import exponential, logistic
 from rankfall.theory import RESULTS, Situation, assessed
-from rankfall.theory.hashimoto import first_step, own, rest
+from rankfall.theory.hashimoto import first_step, rest
 
 
 def situation(seed, loss=exponential, kind="cones", sigma=1e-6, slope=0.3):
@@ -41,10 +41,10 @@ def test_one_step_activates_all_neurons_and_no_later_step_changes_it(kind, loss)
     for seed in range(3):
         s = situation(seed, loss, kind)
         assert assessed(RESULTS["hashimoto"], s).status == "applies"
-        assert (own(s, s.w) < 0).any()
+        assert (s.own(s.w) < 0).any()
         after = list(descended(s, 1500))
         assert np.allclose(after[0], first_step(s), rtol=0, atol=1e-15)
-        least = np.array([own(s, w).min() for w in after])
+        least = np.array([s.own(w).min() for w in after])
         assert least[0] > 0
         assert (np.diff(least) > 0).all()  # sign(a_j) y_i <w_j, x_i> only grows
         # What is not along one vector a block stays; the stable ranks of the blocks tend to 1.
@@ -103,5 +103,5 @@ def test_from_larger_weights_the_first_step_does_not_decide():
     here = assessed(RESULTS["hashimoto"], s)
     assert here.status == "does not apply"
     assert "activated after one step" in here.why
-    patterns = [np.sign(own(s, w)) for w in descended(s, 400)]
+    patterns = [np.sign(s.own(w)) for w in descended(s, 400)]
     assert (patterns[0] != patterns[-1]).any()

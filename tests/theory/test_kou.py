@@ -21,7 +21,7 @@ def leaky(seed, loss=logistic, slope=0.5, m=10, n=6, unequal=1.5):
 
 def descended(s, steps):
     """W after each step of plain NumPy descent."""
-    w, scale = s.w.copy(), fixed_second.parts(s)
+    w, scale = s.w.copy(), s.parts
     yield w
     for _ in range(steps):
         h = w @ s.x.T

@@ -4,7 +4,7 @@ import pytest
 
 import rankfall as rf
 from rankfall.theory import assess
-from rankfall.theory.linear_equivalence import growing, perturbation, weight_error
+from rankfall.theory.linear_equivalence import perturbation, weight_error
 
 
 def linear_descent(first, second, data, loss, step, steps, penalty=0.0):
@@ -115,7 +115,7 @@ def test_small_random_weights_end_at_the_distance_that_their_signs_foretell(seed
 def test_with_equal_halves_the_weight_error_is_below_three_per_mille_at_width_500():
     data = rf.data.symmetric_sine(pairs=200, dim=20, seed=0)
     network = rf.Network.gaussian((20, 500, 1), slope=0.0, scale=1e-8, seed=1)
-    grows = growing(assess(network, data, "square").situation)
+    grows = assess(network, data, "square").situation.growing
     share = (grows[grows > 0] ** 2).sum() / (grows**2).sum()
     factors = np.where(grows > 0, np.sqrt(0.5 / share), np.sqrt(0.5 / (1 - share)))
     equal = rf.Network([network.weights[0] * factors[:, None], network.weights[1] * factors])

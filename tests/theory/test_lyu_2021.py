@@ -9,7 +9,7 @@ from sklearn.svm import SVC
 
 import rankfall as rf
 from rankfall.theory import RESULTS, Situation, assessed
-from rankfall.theory.lyu_2021 import example, growing
+from rankfall.theory.lyu_2021 import example
 from rankfall.theory.lyu_2021_hints import example as hinted_example
 from rankfall.theory.lyu_2021_hints import faster, hinted, one_neuron
 
@@ -68,7 +68,7 @@ def test_the_sign_of_the_growing_part_is_the_sign_of_the_output_weight_after_the
     late = solve_ivp(velocity, (0, 40), start, rtol=1e-8, atol=1e-14).y[:, -1]
     moved = np.abs(late[m * d :]) > 10 * np.abs(start).max()
     assert moved.sum() >= 4
-    assert (np.sign(late[m * d :]) == np.sign(growing(s)))[moved].all()
+    assert (np.sign(late[m * d :]) == np.sign(s.growing))[moved].all()
 
 
 def test_where_only_one_sign_grows_the_margin_is_smaller_by_two_slopes_over_one_plus_slope():
@@ -77,7 +77,7 @@ def test_where_only_one_sign_grows_the_margin_is_smaller_by_two_slopes_over_one_
     network = rf.Network.gaussian((3, 6, 1), slope=0.3, scale=1e-4, seed=2)
     there = replace(s, network=network)
     assert assessed(SYMMETRIC, there).status == "does not apply"
-    assert len(set(np.sign(growing(there)))) == 1
+    assert len(set(np.sign(there.growing))) == 1
     found = end(network, s.data, s.loss)
     assert found.certified
     assert np.isclose(found.normalised_margin / (1.3 / 4 * s.svm.norm2**-0.5), 2 * 0.3 / 1.3, rtol=1e-9)
@@ -90,7 +90,7 @@ def test_neurons_of_both_signs_grow_with_probability_one_minus_two_to_the_one_mi
     for seed in range(draws):
         rng = np.random.default_rng(seed)
         drawn = replace(s, network=rf.Network([rng.normal(size=(m, 3)), rng.normal(size=(1, m))], slope=0.3))
-        both += len(set(np.sign(growing(drawn)))) == 2
+        both += len(set(np.sign(drawn.growing))) == 2
     expected = 1 - 2.0 ** (1 - m)
     assert abs(both / draws - expected) < 4 * np.sqrt(expected * (1 - expected) / draws)
 

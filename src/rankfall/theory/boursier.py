@@ -48,11 +48,10 @@ def hypotheses(s: Situation) -> Iterator[Hypothesis]:
     signs = f"{(y > 0).sum()} +, {(y < 0).sum()} -, {(y == 0).sum()} zero"
     proper = bool(y.min() < 0 < y.max() and y.all())
     yield fact("targets of both signs, none zero", proper, signs, "both, none zero")
-    lengths = np.linalg.norm(s.w, axis=1)
-    unbalanced = float(np.abs(np.abs(s.a) - lengths).max() / max(lengths.max(), 1e-300))
-    yield at_most("balanced start: largest | |a_j| - |w_j| | / max |w|", unbalanced, 1e-8)
+    balanced = conditions.balanced_start(s)
+    yield balanced
     yield followable(s)
-    if not (proper and unbalanced <= 1e-8 and followable(s).holds) or s.cosine > 0.1 or s.network.has_bias:
+    if not (proper and balanced.holds and followable(s).holds) or s.cosine > 0.1 or s.network.has_bias:
         return
     groups = both(s)
     sees = [int(group.full.sum()) for group in groups]
@@ -75,7 +74,7 @@ class Group:
     def __init__(self, s: Situation, sign: int, early: EarlyFlow):
         own = sign * s.y.reshape(-1) > 0
         self.x, self.y, self.squares = s.x[own], np.abs(s.y.reshape(-1)[own]), s.norms[own] ** 2
-        self.step = 1 / len(s.y) if s.loss.reduction == "mean" else 1.0
+        self.step = 1 / s.parts
         self.rate = float(self.step * np.linalg.norm(self.y @ self.x))  # |D|
         self.end = (self.y / self.squares) @ self.x
         self.strength = float(np.linalg.norm(self.end))
@@ -135,7 +134,7 @@ class Group:
 
 def both(s: Situation) -> tuple[Group, Group]:
     """The positive and the negative group."""
-    step = 1 / len(s.y) if s.loss.reduction == "mean" else 1.0
+    step = 1 / s.parts
     early = EarlyFlow(s, step * s.y.reshape(-1))
     return Group(s, 1, early), Group(s, -1, early)
 

@@ -112,6 +112,13 @@ def orthogonal(s: Situation) -> Hypothesis:
     return at_most("orthogonal inputs: largest |cosine|", s.cosine, 1e-10, reach=0.1)
 
 
+def balanced_start(s: Situation, reach: float | None = None) -> Hypothesis:
+    """|a_j| = |w_j| for all neurons of a two-layer network."""
+    lengths = np.linalg.norm(s.w, axis=1)
+    unbalanced = float(np.abs(np.abs(s.a) - lengths).max() / max(lengths.max(), 1e-300))
+    return at_most("balanced start: largest | |a_j| - |w_j| | / max |w|", unbalanced, 1e-8, reach)
+
+
 def small_start(s: Situation, bound: float, reach: float) -> Hypothesis:
     """The norm of the trained weights at the start."""
     return at_most("small initial weights", s.start_norm, bound, reach=reach)

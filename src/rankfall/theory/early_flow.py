@@ -28,7 +28,7 @@ def followable(s: Situation) -> Hypothesis:
 def pull(s: Situation) -> float:
     """The weight of one sample in the gradient where all outputs are zero: -l'(0), divided by n in a mean."""
     at_zero = 0.5 if s.loss.name == "logistic" else 1.0
-    return at_zero / (len(s.y) if s.loss.reduction == "mean" else 1)
+    return at_zero / s.parts
 
 
 def window(s: Situation) -> float:

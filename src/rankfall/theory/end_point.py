@@ -99,7 +99,7 @@ def predictions(s: Situation) -> Iterator[Prediction]:
         _flat,
         _arrived,
     )
-    count = len(s.y) if s.loss.reduction == "sum" else 1
+    count = len(s.y) / s.parts
     least = count * float(((s.y - s.x @ best) ** 2).mean()) / 2
     yield Prediction(
         "global minimum",

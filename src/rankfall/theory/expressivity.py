@@ -68,7 +68,7 @@ def floor(s: Situation) -> float:
     """
     if s.asymmetry > 1e-12:
         return 0.0
-    count = len(s.y) if s.loss.reduction == "sum" else 1
+    count = len(s.y) / s.parts
     if s.loss.name == "square":
         least = least_squares_floor(_in_span(s))
         return count * least if least > LINEAR * _power(s) else 0.0
@@ -79,8 +79,7 @@ def floor(s: Situation) -> float:
 
 def _in_span(s: Situation) -> Data:
     """The data in as many coordinates as there are samples at the most: for 10,000 features much cheaper."""
-    n, d = s.data.x.shape
-    return s.data if d <= n else Data(np.asarray(np.linalg.qr(s.x.T, mode="r")).T, s.y)
+    return Data(s.coordinates, s.y)
 
 
 def _power(s: Situation) -> float:
@@ -213,7 +212,7 @@ def deep_predictions(s: Situation) -> Iterator[Prediction]:
         Tolerance(1e-6, "gradient flow lowers the loss: the tolerance of its steps"),
         "at most",
     )
-    count = len(s.y) if s.loss.reduction == "sum" else 1
+    count = len(s.y) / s.parts
     # |f_odd - y| <= |f - y| for odd y, and y is sqrt(2 floor) away from all linear maps: the triangle.
     away = float(np.sqrt(2 * least / count) - np.sqrt(2 * now / count))
     yield Prediction(

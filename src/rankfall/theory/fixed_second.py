@@ -42,7 +42,7 @@ class Rates:
 
 def rates(s: Situation) -> Rates:
     """The constants of the proof; times are those of the flow, or steps times the step size."""
-    q0, size = start_output(s), float(s.a @ s.a) / parts(s)
+    q0, size = start_output(s), float(s.a @ s.a) / s.parts
     low, high = s.norms.min() ** 2, s.norms.max() ** 2
     pull = 1 + np.exp(q0) if s.loss.name == "logistic" else 1.0  # e^-q is at most that many pulls
     moved = (s.step or 0.0) * size * np.exp(q0) * high * (1 + s.slope**2 / ERROR)  # a margin, in one step
@@ -67,7 +67,7 @@ def pulls(s: Situation) -> np.ndarray:
     """-dL/dq_i at the start."""
     margins = s.y * np.asarray(s.network(s.data.x), dtype=float)
     each = np.exp(np.minimum(-margins, 700.0)) if s.loss.name == "exponential" else expit(-margins)
-    return np.asarray(each / parts(s))
+    return np.asarray(each / s.parts)
 
 
 def slopes(s: Situation) -> np.ndarray:
@@ -110,7 +110,7 @@ def cosines(s: Situation) -> tuple[float, float]:
 
 def short_steps(s: Situation) -> Hypothesis:
     """A step moves no margin by much more than 1; the steps of a flow are 0."""
-    share = (s.step or 0.0) * float(s.a @ s.a) * s.norms.max() ** 2 / parts(s)
+    share = (s.step or 0.0) * float(s.a @ s.a) * s.norms.max() ** 2 / s.parts
     return at_most("short steps: step |a|^2 R_max^2 / n (without n for a sum)", float(share), 1.0)
 
 
@@ -122,11 +122,6 @@ def small_outputs(s: Situation) -> Hypothesis:
 def start_output(s: Situation) -> float:
     """The largest |f(x_i)| at the start."""
     return float(np.abs(s.network(s.data.x)).max())
-
-
-def parts(s: Situation) -> int:
-    """The number by which the loss divides the sum over the samples."""
-    return len(s.y) if s.loss.reduction == "mean" else 1
 
 
 # What is measured

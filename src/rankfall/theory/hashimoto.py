@@ -41,11 +41,11 @@ def hypotheses(s: Situation) -> Iterator[Hypothesis]:
     if s.step is None or not aligned.holds:
         return
     # Where all is active, the loss is smooth with this constant (times its value, if it is exponential).
-    share = s.step * float(s.a @ s.a) * s.norms.max() ** 2 * len(s.y) / fixed_second.parts(s)
+    share = s.step * float(s.a @ s.a) * s.norms.max() ** 2 * len(s.y) / s.parts
     yield at_most("short steps: step |a|^2 R_max^2 (times n for a sum)", float(share), 1.0)
     w = first_step(s)
     lengths = np.outer(np.linalg.norm(w, axis=1), s.norms)
-    cosine = own(s, w) / np.where(lengths > 0, lengths, 1.0)
+    cosine = s.own(w) / np.where(lengths > 0, lengths, 1.0)
     least = float(cosine.min())
     yield at_least("activated after one step: least sign(a_j) y_i cos(w_j, x_i)", least, 1e-12)
 
@@ -65,11 +65,6 @@ def _aligned(s: Situation) -> Hypothesis:
 def first_step(s: Situation) -> np.ndarray:
     """The first layer after one step, in closed form."""
     return np.asarray(s.w - (s.step or 0.0) * fixed_second.gradient(s))
-
-
-def own(s: Situation, w: np.ndarray) -> np.ndarray:
-    """sign(a_j) y_i <w_j, x_i> for weights (..., m, d): positive for all j and i if all are activated."""
-    return np.asarray(np.sign(np.outer(s.a, s.y)) * (w @ s.x.T))
 
 
 def rest(s: Situation, w: np.ndarray) -> np.ndarray:

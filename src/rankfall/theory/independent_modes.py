@@ -134,7 +134,7 @@ def predictions(s: Situation) -> Iterator[Prediction]:
     """The outputs and the loss along the run, and the weights at its end."""
     y, p = s.y.reshape(-1), modes(s)
     u2 = (p**2).sum(axis=0)
-    speed = 1.0 if s.loss.reduction == "sum" else 1 / len(y)
+    speed = 1 / s.parts
     half = np.log(np.maximum(np.abs(y) / (u2 * s.norms) - 1, 1.0)) / (2 * speed * np.abs(y) * s.norms)
 
     def outputs(e: Evidence) -> np.ndarray:

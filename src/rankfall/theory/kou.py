@@ -174,14 +174,8 @@ def block_stable_ranks(e: Evidence) -> np.ndarray:
     return np.array([stable_rank(e.last.w[e.situation.a * sign > 0]) for sign in (1, -1)])
 
 
-def _own(e: Evidence, w: np.ndarray) -> np.ndarray:
-    """sign(a_j) y_i <w_j, x_i> for weights (..., m, d)."""
-    s = e.situation
-    return np.asarray(np.sign(np.outer(s.a, s.y)) * (w @ s.x.T))
-
-
 def _turning(e: Evidence) -> float:
-    own = _own(e, e.last.w if e.is_limit else fixed_second.first_layers(e))
+    own = e.situation.own(e.last.w if e.is_limit else fixed_second.first_layers(e))
     return float((own if e.is_limit else np.diff(own, axis=0)).min() / np.abs(own).max())
 
 
@@ -189,7 +183,7 @@ def _drift(e: Evidence) -> float:
     """How much the part of the blocks that is not along the output weights has changed."""
     s = e.situation
     w = e.last.w[None] if e.is_limit else fixed_second.first_layers(e)
-    settled = np.asarray((_own(e, w) > 0).all(axis=(1, 2)))
+    settled = np.asarray((e.situation.own(w) > 0).all(axis=(1, 2)))
     if not settled[-1]:
         raise Unmeasurable("needs a later state: not all neurons have turned to their samples")
     w = w[np.nonzero(~settled)[0].max(initial=-1) + 1 :]

@@ -227,14 +227,8 @@ def small_start_hypotheses(s: Situation) -> Iterator[Hypothesis]:
     yield conditions.symmetric(s)
     yield conditions.small_start(s, 1e-3, reach=0.1)
     if s.both_trained and not s.network.has_bias:
-        grows = growing(s)
+        grows = s.growing
         yield fact("correlated, and some weights grow", bool(grows.any()), f"{grows.any()}", "True")
-
-
-def growing(s: Situation) -> np.ndarray:
-    """The vector r_1 = (W_1 b + W_2') / 2 of Theorem 13, b the direction of <y x>; 0 if that vanishes."""
-    size = np.linalg.norm(s.beta)
-    return (s.w @ s.beta / size + s.a) / 2 if size > 1e-12 * s.norms.max() * np.abs(s.y).max() else 0 * s.a
 
 
 def weight_error(share: float) -> float:
@@ -249,7 +243,7 @@ def weight_error(share: float) -> float:
 
 def small_start_predictions(s: Situation) -> Iterator[Prediction]:
     """How far the two networks are from each other in the end, known at the start."""
-    grows = growing(s)
+    grows = s.growing
     share = float((grows[grows > 0] ** 2).sum() / (grows**2).sum())
     error = weight_error(share)
     yield Prediction(

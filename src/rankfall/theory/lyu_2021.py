@@ -40,18 +40,8 @@ def hypotheses(s: Situation) -> Iterator[Hypothesis]:
     yield conditions.separable(s)
     size = s.start_norm**2 * float(s.norms.max())
     yield at_most("small start: |theta|^2 max |x|", size, SMALL, reach=LARGE)
-    plus, minus = (int((growing(s) * sign > 0).sum()) for sign in (1, -1))
+    plus, minus = (int((s.growing * sign > 0).sum()) for sign in (1, -1))
     yield fact("neurons that grow of both signs", min(plus, minus) > 0, f"{plus} +, {minus} -", "1 of each")
-
-
-def growing(s: Situation) -> np.ndarray:
-    """The part of each neuron that grows at first: a_j + w_j.b with b along <y x>; its sign is that of a_j
-    later on.
-
-    On symmetric data the flow from small weights is w_j' = k a_j b, a_j' = k w_j.b.
-    """
-    size = float(np.linalg.norm(s.beta))
-    return np.asarray(s.a + s.w @ s.beta / size if size > 0 else 0 * s.a)
 
 
 def predictions(s: Situation) -> Iterator[Prediction]:
@@ -65,21 +55,21 @@ def predictions(s: Situation) -> Iterator[Prediction]:
         "function",
         f"f(x; theta/|theta|) tends to {c:.4g} <w*, x>",
         c * probes @ best,
-        lambda e: np.asarray(e.network(probes)) / _norm2(e),
+        lambda e: np.asarray(e.network(probes)) / norm2(e),
         at_the_end,
     )
     yield Prediction(
         "normalised margin",
         f"the normalised margin tends to {c * margin:.4g}, the largest of all networks",
         c * margin,
-        lambda e: e.margins.min() / _norm2(e),
+        lambda e: e.margins.min() / norm2(e),
         at_the_end,
     )
     yield Prediction(
         "halves",
         "the squared output weights of each sign add up to 1/4 of |theta|^2",
         np.array([0.25, 0.25]),
-        lambda e: np.array([(e.last.a[e.last.a * sign > 0] ** 2).sum() for sign in (1, -1)]) / _norm2(e),
+        lambda e: np.array([(e.last.a[e.last.a * sign > 0] ** 2).sum() for sign in (1, -1)]) / norm2(e),
         at_the_end,
     )
     yield Prediction(
@@ -106,7 +96,8 @@ def predictions(s: Situation) -> Iterator[Prediction]:
     yield ending.arrives()
 
 
-def _norm2(e: Evidence) -> float:
+def norm2(e: Evidence) -> float:
+    """|theta|^2."""
     return float(parameter_norm(e.network)) ** 2
 
 

@@ -15,10 +15,9 @@ import numpy as np
 
 from rankfall.data import Data, hard_margin
 from rankfall.loss import exponential, square
-from rankfall.measure import parameter_norm
 from rankfall.network import Network
 from rankfall.theory import conditions, ending
-from rankfall.theory.evidence import Evidence
+from rankfall.theory.lyu_2021 import norm2
 from rankfall.theory.result import Example, Hypothesis, Prediction, Result, at_least, at_most, fact
 from rankfall.theory.situation import Situation
 from rankfall.theory.sources import LYU_2021
@@ -120,14 +119,14 @@ def predictions(s: Situation) -> Iterator[Prediction]:
         "function",
         f"f(x; theta/|theta|) tends to {sign / 2:+g} sigma({sign:+d} <z, x>/|z|), a single neuron",
         sign * np.where(h > 0, h, s.slope * h) / 2,
-        lambda e: np.asarray(e.network(probes)) / _norm2(e),
+        lambda e: np.asarray(e.network(probes)) / norm2(e),
         at_the_end,
     )
     yield Prediction(
         "normalised margin",
         f"the normalised margin tends to 1/(2|z|) = {1 / (2 * length):.4g}",
         1 / (2 * length),
-        lambda e: e.margins.min() / _norm2(e),
+        lambda e: e.margins.min() / norm2(e),
         at_the_end,
     )
     yield Prediction(
@@ -154,10 +153,6 @@ def predictions(s: Situation) -> Iterator[Prediction]:
             at_the_end,
         )
     yield ending.arrives()
-
-
-def _norm2(e: Evidence) -> float:
-    return float(parameter_norm(e.network)) ** 2
 
 
 def hinted() -> Data:

@@ -160,7 +160,7 @@ def _measure_course(e: Evidence) -> Course:
     networks = jax.tree.map(lambda leaf: leaf[reached[0] :], e.networks)
     theta, velocity = _motion(networks, s)
     rho, speed = np.linalg.norm(theta, axis=1), np.linalg.norm(velocity, axis=1)
-    summed = np.log(len(s.y)) if s.loss.reduction == "mean" else 0.0
+    summed = np.log(s.parts)
     late = float(e.run["log_time"].values[-1]) if e.axis == "s" else float(np.log(e.times[-1]))
     exponent = -float(e.series("log_loss")[-1]) - summed
     if not exponent > 1:

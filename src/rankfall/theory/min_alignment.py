@@ -40,14 +40,13 @@ def hypotheses(s: Situation) -> Iterator[Hypothesis]:
     yield conditions.relu(s)
     yield conditions.gradient_flow(s)
     yield Hypothesis("mu: least y_i y_j cos(x_i, x_j)", s.mu, "> 0", s.mu > 0)
-    lengths = np.linalg.norm(s.w, axis=1)
-    unbalanced = float(np.abs(np.abs(s.a) - lengths).max() / max(lengths.max(), 1e-300))
-    yield at_most("balanced start: largest | |a_j| - |w_j| | / max |w|", unbalanced, 1e-8)
+    balanced = conditions.balanced_start(s)
+    yield balanced
     plus, minus = (int((learning(s) & (sign * s.a > 0)).sum()) for sign in (1, -1))
     name = "a neuron of either sign active on a sample of its sign"
     yield fact(name, min(plus, minus) > 0, f"{plus} +, {minus} -", "1 of each")
     yield followable(s)
-    if s.mu <= 0 or unbalanced > 1e-8 or not followable(s).holds:
+    if s.mu <= 0 or not balanced.holds or not followable(s).holds:
         return
     away = 1 - (_unit(s.w) * _class_sums(s, -s.a)).sum(axis=1)
     yield at_least("no neuron along the sum of the other class: least 1 - cosine", float(away.min()), 1e-6)
@@ -150,7 +149,7 @@ def _loss_bound(e: Evidence, early: EarlyFlow) -> np.ndarray:
         parts.append(margin**2 * (a[:, own] ** 2).sum(axis=1) + (least**2).sum(axis=1))
     alpha = parts[0] * parts[1] / (parts[0] + parts[1])
     if s.loss.name == "logistic":  # -l' = 1 - e^(-l) >= phi l
-        most = loss * (len(s.y) if s.loss.reduction == "mean" else 1)
+        most = loss * s.parts
         alpha = alpha * (-np.expm1(-most) / most) ** 2
     return np.asarray(loss[:-1] / (1 + alpha[:-1] * loss[:-1] * np.diff(e.times[after])))
 

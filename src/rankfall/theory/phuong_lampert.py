@@ -36,10 +36,8 @@ def hypotheses(s: Situation) -> Iterator[Hypothesis]:
     yield conditions.relu(s)
     yield conditions.gradient_flow(s)
     yield _orthogonally_separable(s)
-    lengths = np.linalg.norm(s.w, axis=1)
-    unbalanced = float(np.abs(np.abs(s.a) - lengths).max() / max(lengths.max(), 1e-300))
     # Enough for the end: no output weight changes its sign. |a_j|^2 - |w_j|^2 is conserved.
-    yield at_most("balanced start: largest | |a_j| - |w_j| | / max |w|", unbalanced, 1e-8, reach=1.0)
+    yield conditions.balanced_start(s, reach=1.0)
     yield at_most("small start: largest sum_j |a_j| |w_j| |x_i|", outputs_bound(s), 0.1, reach=1e3)
     plus, minus = (int((learning(s) & (sign * s.a > 0)).sum()) for sign in (1, -1))
     yield fact(

@@ -159,7 +159,7 @@ def _alone(
     # Summed up from the end, so that a growth that ends at 0 is 0 and no rounding error.
     less = (s.a**2 * (last**2 - first**2))[order]
     growth = s.norms[i] ** 2 * (s.a**2 @ last**2 - np.append(np.cumsum(less[::-1])[::-1], 0.0))
-    share = 1 / len(s.y) if s.loss.reduction == "mean" else 1.0
+    share = 1 / s.parts
     q = np.cumsum(np.append(s.y[i] * (s.a @ (first * (s.w @ s.x[i]))), growth[:-1] * np.diff(impulse)))
     begin = np.cumsum(np.append(0.0, np.diff(_clock(s, q)) / (share * growth[:-1])))
     piece = np.searchsorted(begin, times, side="right") - 1
@@ -181,7 +181,7 @@ def _margin(s: Situation, clock: np.ndarray) -> np.ndarray:
 
 def _loss(s: Situation, margins: np.ndarray) -> np.ndarray:
     each = np.exp(-margins) if s.loss.name == "exponential" else np.logaddexp(0, -margins)
-    return each.mean(axis=1) if s.loss.reduction == "mean" else each.sum(axis=1)
+    return np.asarray(each.sum(axis=1) / s.parts)
 
 
 def _runs(s: Situation) -> Trajectory | Limit:

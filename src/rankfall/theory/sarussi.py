@@ -144,8 +144,7 @@ def _agreed(e: Evidence) -> Evidence:
 
 def _right(e: Evidence) -> np.ndarray:
     """sign(a_j) y_i <w_j, x_i> along the run: (times, m, n)."""
-    s = e.situation
-    return np.asarray(np.sign(np.outer(s.a, s.y)) * (e.networks.weights[0] @ s.x.T))
+    return e.situation.own(e.networks.weights[0])
 
 
 def _runs(s: Situation) -> Trajectory | Limit:

@@ -78,7 +78,27 @@ class Situation:
         """The norm of everything that is trained."""
         return float(parameter_norm(self.network))
 
+    @property
+    def growing(self) -> np.ndarray:
+        r"""What of each neuron grows first on symmetric data: $r_1 = (W_1 \bar\beta + W_2^T) / 2$.
+
+        Zhang et al., Theorem 13; zero if inputs and targets are uncorrelated. Of two-layer networks.
+        """
+        size = float(np.linalg.norm(self.beta))
+        if not size > 1e-12 * self.norms.max() * np.abs(self.y).max():
+            return np.zeros(len(self.a))
+        return np.asarray((self.w @ self.beta / size + self.a) / 2)
+
+    def own(self, w: np.ndarray) -> np.ndarray:
+        """sign(a_j) y_i <w_j, x_i> for weights (..., m, d): positive where a neuron is right."""
+        return np.asarray(np.sign(np.outer(self.a, self.y)) * (w @ self.x.T))
+
     # The data
+
+    @property
+    def parts(self) -> int:
+        """By how much the loss divides the sum over the samples: n for a mean."""
+        return len(self.y) if self.loss.reduction == "mean" else 1
 
     @cached_property
     def x(self) -> np.ndarray:

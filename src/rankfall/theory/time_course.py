@@ -93,7 +93,7 @@ def predictions(s: Situation) -> Iterator[Prediction]:
 def _course(
     s: Situation, r: np.ndarray, u0: float, allowed: Callable[[Evidence], Tolerance]
 ) -> Iterator[Prediction]:
-    clock = len(s.y) if s.loss.reduction == "sum" else 1  # the flow of a sum is n times as fast
+    clock = len(s.y) / s.parts  # the flow of a sum is n times as fast
     slope = 2 * float(s.network.mean_slope) - 1
 
     def course(times: np.ndarray) -> np.ndarray:
@@ -150,14 +150,9 @@ def small_hypotheses(s: Situation) -> Iterator[Hypothesis]:
     if not correlated.holds:
         return
     yield at_most("small initial weights: residual / |w|", _residual(s), 0.05, reach=0.3)
-    grows = _growing(s)
+    grows = s.growing
     yield at_least("growing part: |r1| / |W(0)|", _size(grows) / (s.start_norm or 1.0), 0.1, reach=0.02)
     yield at_most("equal halves: | |r1+|^2/|r1|^2 - 1/2 |", _unequal(s), 0.3)
-
-
-def _growing(s: Situation) -> np.ndarray:
-    """r1 of Theorem 13."""
-    return np.asarray((s.w @ direction_of(s.beta)[0] + s.a) / 2)
 
 
 def _residual(s: Situation) -> float:
@@ -167,7 +162,7 @@ def _residual(s: Situation) -> float:
 
 def _unequal(s: Situation) -> float:
     """How far the halves of r1 are from equal; a linear network does not care."""
-    grows = _growing(s)
+    grows = s.growing
     if s.slope == 1 or not grows.any():
         return 0.0
     return abs(float((grows[grows > 0] ** 2).sum() / (grows**2).sum()) - 0.5)

@@ -22,7 +22,7 @@ from rankfall.network import Network
 from rankfall.theory import conditions
 from rankfall.theory.evidence import Evidence, Unmeasurable
 from rankfall.theory.result import Example, Hypothesis, Prediction, Result, Tolerance, at_least, at_most, fact
-from rankfall.theory.situation import Situation
+from rankfall.theory.situation import Situation, stable_rank
 from rankfall.theory.sources import TIMOR
 from rankfall.theory.tolerances import integration
 from rankfall.trajectory import Trajectory
@@ -82,7 +82,7 @@ def predictions(s: Situation) -> Iterator[Prediction]:
         "stable rank",
         f"if each neuron fits its own sample, W has rank 2, and a stable rank of {least:.3f} at least",
         least,
-        lambda e: _stable_rank(_fitted_apart(e).weights[0]),
+        lambda e: stable_rank(_fitted_apart(e).weights[0]),
         _residual,
         "at least",
     )
@@ -143,9 +143,9 @@ def predictions_from_zero(s: Situation) -> Iterator[Prediction]:
     yield _at_end("second layer", "the columns of V end along the targets", v, lambda n: n.weights[1])
     says = f"the rows of W end {angle:.2f} degrees apart"
     yield _at_end("angle between the neurons", says, angle, lambda n: np.degrees(_angle(*n.weights[0])))
-    rank = _stable_rank(w)
+    rank = stable_rank(w)
     says = f"W ends with rank 2 and the stable rank {rank:.3f}"
-    yield _at_end("stable rank", says, rank, lambda n: _stable_rank(n.weights[0]))
+    yield _at_end("stable rank", says, rank, lambda n: stable_rank(n.weights[0]))
     yield Prediction(
         "course",
         "both layers follow the closed form at all times",
@@ -178,7 +178,7 @@ def two_neurons_from_zero(network: Network, data: Data, time: float) -> tuple[np
 
 
 def _course(s: Situation, times: np.ndarray) -> np.ndarray:
-    share = 1.0 if s.loss.reduction == "sum" else 0.5  # the mean over two samples runs at half the speed
+    share = 1 / s.parts  # the mean over two samples runs at half the speed
     layers = [two_neurons_from_zero(s.network, s.data, share * time) for time in times]
     return np.array([np.append(first, second) for first, second in layers])
 
@@ -193,11 +193,6 @@ def _rows(network: Network) -> tuple[np.ndarray, np.ndarray]:
 
 def _angle(a: Any, b: Any) -> float:
     return float(np.arctan2(abs(a[0] * b[1] - a[1] * b[0]), np.dot(a, b)))
-
-
-def _stable_rank(w: Any) -> float:
-    singular = np.linalg.svd(w, compute_uv=False)
-    return float((singular**2).sum() / singular[0] ** 2) if singular[0] > 0 else 0.0
 
 
 def _own_sample(s: Situation) -> np.ndarray | None:
