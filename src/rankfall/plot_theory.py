@@ -120,11 +120,11 @@ def draw_errors(ax: Axes, verification: Verification) -> None:
 
 
 def _numbers(verdict: Verdict) -> str:
-    """A single number that was measured, and its prediction."""
+    """A single number that was measured, and its prediction in parentheses."""
     if verdict.measured is None or verdict.predicted is None or verdict.measured.size != 1:
         return ""
-    sign = {"at most": "<=", "at least": ">=", "equals": "for"}[verdict.prediction.relation]
-    return f"{verdict.measured.item():.4g} {sign} {verdict.predicted.ravel()[0]:.4g}"
+    sign = {"at most": "<= ", "at least": ">= ", "equals": ""}[verdict.prediction.relation]
+    return f"{verdict.measured.item():.4g} ({sign}{verdict.predicted.ravel()[0]:.4g})"
 
 
 def _title(ax: Axes, verdict: Verdict) -> None:
