@@ -8,6 +8,7 @@ from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.contour import QuadContourSet
 from matplotlib.figure import Figure
 
+import rankfall as rf
 from rankfall import Data, Limit, Network, Trajectory, Until, descent, exact_flow, linear, logarithmic, plot
 from rankfall.data import orthogonally_separable, xor
 
@@ -435,3 +436,45 @@ def test_drawing_a_limit_leaves_the_users_settings_alone():
     before = dict(plt.rcParams)
     plot.limit_figure(*made(**PLANAR))
     assert dict(plt.rcParams) == before
+
+
+@pytest.fixture(scope="module")
+def verified():
+    """What a result foresees of a run, recorded as often as there are samples."""
+    data = rf.data.symmetric_sine(pairs=4, dim=3, seed=0)
+    network = rf.Network.rank_one((3, 6, 1), slope=0.0, scale=0.3, seed=0)
+    records = [0, 1, 2, 3, 5, 10, 20, 40]
+    run = rf.descent(
+        network, data, "square", 0.1, 40, measures=["weights", "loss"], record=records, show=False
+    )
+    return rf.theory.assess(network, data, "square")["linear_equivalence"].verify(run)
+
+
+def test_a_verdict_figure_draws_predicted_beside_measured_curves(verified):
+    figure = plot.verdict_figure(verified)
+    panels = {ax.get_title(loc="left"): ax for ax in figure.axes if ax.get_visible()}
+    assert set(panels) == {"weights", "loss", "output weights", "every prediction"}
+    measured, predicted = panels["loss"].lines
+    assert np.allclose(measured.get_ydata(), predicted.get_ydata(), rtol=1e-9)
+    assert np.array_equal(measured.get_xdata(), [0, 1, 2, 3, 5, 10, 20, 40])
+    assert len(panels["every prediction"].get_yticks()) == 3
+    plt.close(figure)
+
+
+def test_an_array_that_is_known_at_the_start_is_no_curve_however_many_records_there_are():
+    data = rf.data.nearly_orthogonal(n=4, dim=6, p=50.0, seed=0)
+    network = rf.Network.fixed_second_layer((6, 4, 1), slope=0.5, sigma=1e-3, seed=0)
+    here = rf.theory.assess(network, data, "exponential")["frei_flow"]
+    run = rf.exact_flow(
+        network, data, "exponential", 300.0, clock="loss", record=[100.0, 200.0, 300.0], show=False
+    )
+    figure = plot.verdict_figure(here.verify(run))
+    panel = next(ax for ax in figure.axes if ax.get_title(loc="left") == "equal margins")
+    assert panel.get_xlabel() == "entry"  # four samples, and four records with the start
+    plt.close(figure)
+
+
+def test_where_nothing_was_measured_there_is_nothing_to_draw(verified):
+    nothing = rf.theory.Verification([v for v in verified if v.result == "evidence"])
+    with pytest.raises(ValueError, match="nothing was measured"):
+        plot.verdict_figure(nothing)
