@@ -40,6 +40,16 @@ def test_the_answer_is_a_table_in_a_terminal_and_in_a_notebook(situation):
     assert "&lt;" in html  # signs in sentences are escaped
 
 
+def test_each_status_has_its_colour():
+    network = rf.Network.fixed_second_layer((784, 20, 1), slope=0.1, sigma=1e-4, seed=0)
+    answer = assess(network, rf.data.gaussian_mixture(n=10, dim=784, balanced=True, seed=0), "exponential")
+    cells = list(answer.__rich__().columns[2].cells)
+    found = {cell.plain.split(":")[0]: {str(span.style) for span in cell.spans} for cell in cells}
+    assert found["applies"] == {"green"}
+    assert found["applies up to a violation"] == {"yellow"}
+    assert found["does not apply"] == {"dim"}
+
+
 def test_the_results_that_speak_come_first(situation):
     answer = assess(*situation, "square")
     assert "linear_equivalence" in [a.name for a in answer.speaking]

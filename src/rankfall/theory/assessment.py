@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from html import escape
-from io import StringIO
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +28,7 @@ from rankfall.theory.result import (
     Tolerance,
     at_most,
 )
+from rankfall.theory.shown import Shown
 from rankfall.theory.situation import Situation
 from rankfall.trajectory import Trajectory
 
@@ -211,49 +210,7 @@ def _verification(evidence: Evidence, results: Sequence[Assessed]) -> "Verificat
     return Verification(verdicts, evidence.axis, times)
 
 
-class _Shown:
-    """Shows itself as a rich table: in a terminal, as text, and as HTML in a notebook."""
-
-    def __rich__(self) -> "Table":
-        raise NotImplementedError
-
-    def _rows(self) -> list[tuple[str, ...]]:
-        raise NotImplementedError
-
-    def __str__(self) -> str:
-        from rich.console import Console
-
-        text = StringIO()
-        Console(width=140, no_color=True, file=text).print(self)
-        return text.getvalue()
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        head, *rows = self._rows()
-        lines = ["<tr>" + "".join(f"<th>{escape(cell)}</th>" for cell in head) + "</tr>"]
-        for row in rows:
-            cells = "".join(f'<td style="text-align:left">{escape(cell)}</td>' for cell in row)
-            lines.append(f"<tr>{cells}</tr>")
-        return "<table>" + "".join(lines) + "</table>"
-
-    def _table(self, title: str, shares: Sequence[int], coloured: int) -> "Table":
-        from rich.table import Table
-        from rich.text import Text
-
-        head, *rows = self._rows()
-        table = Table(title=title, title_justify="left", show_lines=True, expand=True)
-        for name, share in zip(head, shares, strict=True):
-            table.add_column(name, ratio=share, overflow="fold")
-        for row in rows:
-            cells = [Text(cell) for cell in row]
-            style = next((c for word, c in COLOURS.items() if row[coloured].startswith(word)), "")
-            cells[coloured].stylize(style)
-            table.add_row(*cells)
-        return table
-
-
-class Verification(_Shown):
+class Verification(Shown):
     """The verdicts on a run or a limit, one for each prediction; print it, or go through it.
 
     Those on a run also know its recorded `times`, and what they are times of: its `axis`.
@@ -315,7 +272,7 @@ class Verification(_Shown):
         return rows
 
     def __rich__(self) -> "Table":
-        return self._table(f"Verdict: {self.verdict}", (2, 5, 2, 2, 1, 4, 3), 6)
+        return self._table(f"Verdict: {self.verdict}", (2, 5, 2, 2, 1, 4, 3), 6, COLOURS)
 
 
 def _told(value: np.ndarray | None, relation: str = "equals") -> str:
@@ -328,7 +285,7 @@ def _told(value: np.ndarray | None, relation: str = "equals") -> str:
     return f"{sign}{value.min():.4g} to {value.max():.4g} ({'x'.join(map(str, value.shape))})"
 
 
-class Assessment(_Shown):
+class Assessment(Shown):
     """Every result in one situation; `assessment["frei_flow"]` is one of them."""
 
     def __init__(self, situation: Situation, assessed: Sequence[Assessed]):
@@ -378,7 +335,7 @@ class Assessment(_Shown):
     def __rich__(self) -> "Table":
         s = self.situation
         how = "gradient flow" if s.step is None else f"descent with steps of {s.step:g}"
-        return self._table(f"{s.network!r}\non {s.data!r}, {s.loss}, {how}", (4, 4, 5, 7), 2)
+        return self._table(f"{s.network!r}\non {s.data!r}, {s.loss}, {how}", (4, 4, 5, 7), 2, COLOURS)
 
 
 def assess(

@@ -1,5 +1,6 @@
 """Hypotheses that many results share, each with the name and the number it is reported by."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -32,6 +33,14 @@ def both_signs(s: Situation) -> Hypothesis:
     """Output weights of both signs; ask only for two-layer networks."""
     plus, minus = int((s.a > 0).sum()), int((s.a < 0).sum())
     return fact("output weights of both signs", min(plus, minus) > 0, f"{plus} +, {minus} -", "1 of each")
+
+
+def fixed_second_margins(s: Situation) -> Iterator[Hypothesis]:
+    """Margins of a two-layer network with a fixed second layer +-c: the setting of many results."""
+    yield second_layer_fixed(s)
+    yield loss_is(s, "exponential", "logistic")
+    if s.fixed_second and s.signs:
+        yield bias_in_first_layer_only(s)
 
 
 def both_layers_trained(s: Situation) -> Hypothesis:

@@ -28,11 +28,9 @@ from rankfall.trajectory import Trajectory
 
 def hypotheses(s: Situation) -> Iterator[Hypothesis]:
     """Theorem 3.2: p(X) >= 3 slope^-3, from any start and for any width."""
-    yield conditions.second_layer_fixed(s)
-    yield conditions.loss_is(s, "exponential", "logistic")
+    yield from conditions.fixed_second_margins(s)
     if not (s.fixed_second and s.signs):
         return
-    yield conditions.bias_in_first_layer_only(s)
     yield conditions.leaky(s)
     yield conditions.both_signs(s)
     yield conditions.gradient_flow(s)

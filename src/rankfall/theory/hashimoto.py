@@ -28,11 +28,9 @@ from rankfall.trajectory import Trajectory
 
 def hypotheses(s: Situation) -> Iterator[Hypothesis]:
     """What the first step does, and data on which it cannot be undone."""
-    yield conditions.second_layer_fixed(s)
-    yield conditions.loss_is(s, "exponential", "logistic")
+    yield from conditions.fixed_second_margins(s)
     if not (s.fixed_second and s.signs):
         return
-    yield conditions.bias_in_first_layer_only(s)
     yield conditions.leaky(s)
     yield conditions.both_signs(s)
     yield conditions.gradient_descent(s)

@@ -122,7 +122,6 @@ def _output_directions(e: Evidence) -> np.ndarray:
 
 def _twin(e: Evidence) -> Evidence:
     """The run of the linear twin that belongs to this run, recorded at the rescaled times."""
-    e.networks  # noqa: B018 - asked for first, so that what is missing is said before the twin is run
     return e.once("linear twin", lambda: _run_twin(e))
 
 

@@ -34,11 +34,9 @@ ALIGNED = "aligned data: least y_i y_k cos(x_i, x_k)"
 
 
 def _network_hypotheses(s: Situation) -> Iterator[Hypothesis]:
-    yield conditions.second_layer_fixed(s)
-    yield conditions.loss_is(s, "exponential", "logistic")
+    yield from conditions.fixed_second_margins(s)
     if not (s.fixed_second and s.signs):
         return
-    yield conditions.bias_in_first_layer_only(s)
     yield conditions.gradient_flow(s)
     yield conditions.both_signs(s)
 

@@ -36,11 +36,9 @@ NEARLY = "near-orthogonality: min |x_i|^2 / ((n - 1) max |<x_i, x_k>|)"
 
 def hypotheses(s: Situation) -> Iterator[Hypothesis]:
     """Sections 3 and 4, with the constant 3 where the paper says that it is large and absolute."""
-    yield conditions.second_layer_fixed(s)
-    yield conditions.loss_is(s, "exponential", "logistic")
+    yield from conditions.fixed_second_margins(s)
     if not (s.fixed_second and s.signs):
         return
-    yield conditions.bias_in_first_layer_only(s)
     yield conditions.relu(s)
     yield conditions.gradient_flow(s)
     nearly = at_least(NEARLY, 1 / overlap(s) if overlap(s) > 0 else np.inf, 3.0)
@@ -62,11 +60,9 @@ def overlap(s: Situation) -> float:
 
 def separable_hypotheses(s: Situation) -> Iterator[Hypothesis]:
     """Orthogonally separable data instead of nearly orthogonal ones, and a neuron for each class."""
-    yield conditions.second_layer_fixed(s)
-    yield conditions.loss_is(s, "exponential", "logistic")
+    yield from conditions.fixed_second_margins(s)
     if not (s.fixed_second and s.signs):
         return
-    yield conditions.bias_in_first_layer_only(s)
     yield conditions.relu(s)
     yield conditions.gradient_flow(s)
     cosines = s.gram / np.outer(s.norms, s.norms) if s.norms.min() > 0 else -np.eye(len(s.y))
