@@ -11,11 +11,11 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help test test-torch reproduce lint types contract docs figures bench clean
+.PHONY: help test test-torch test-browser reproduce record lint types contract docs figures bench clean
 
 help:  ## this list
 	@echo "make <target>, where <target> is one of"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' Makefile
 	@echo "Choose the interpreter with PYTHON=python3.12, pass options to pytest with PYTEST_ARGS='-k rank'."
 
 test: $(VENV)/.dev  ## all tests that need no PyTorch
@@ -26,8 +26,15 @@ test-torch: $(VENV)/.torch  ## the tests that need PyTorch (installed if missing
 	@echo "Running the tests that need PyTorch ..."
 	@$(BIN)/python -m pytest -m torch $(PYTEST_ARGS)
 
-reproduce: $(VENV)/.run  ## re-run the papers, claim by claim
+test-browser: $(VENV)/.dev  ## the page of claims in headless Chromium, where there is one
+	@echo "Opening the page of claims in Chromium ..."
+	@$(BIN)/python -m pytest -m browser -n $(JOBS) $(PYTEST_ARGS)
+
+reproduce: $(VENV)/.run  ## re-run the papers, claim by claim, and write report/index.html
 	@$(BIN)/rankfall reproduce
+
+record: reproduce  ## bring the tables and figures of README and docs up to date with the report
+	@$(BIN)/python docs/record.py report
 
 lint: $(VENV)/.dev  ## ruff: rules and format
 	@echo "Checking the rules and the format with ruff ..."

@@ -6,6 +6,11 @@ import pytest
 os.environ["MPLBACKEND"] = "Agg"
 
 NO_TORCH = "PyTorch is not installed"
+MISSING = {  # why tests are skipped, and what to do
+    NO_TORCH: "To run them: make test-torch",
+    "Playwright is not installed": "To run them: make test-browser",
+    "there is no browser": "To run them install Chromium, then: make test-browser",
+}
 
 
 def pytest_collection_modifyitems(items):
@@ -17,9 +22,11 @@ def pytest_collection_modifyitems(items):
 
 def pytest_terminal_summary(terminalreporter):
     # With pytest-xdist the workers' reports arrive here too, so the section is the same for any -n.
-    skipped = [r.nodeid for r in terminalreporter.getreports("skipped") if NO_TORCH in str(r.longrepr)]
-    if skipped:
-        terminalreporter.section(f"{NO_TORCH}, so {len(skipped)} of the tests did not run")
-        for nodeid in sorted(skipped):
-            terminalreporter.line(nodeid)
-        terminalreporter.line("To run them: make test-torch")
+    reports = terminalreporter.getreports("skipped")
+    for reason, advice in MISSING.items():
+        skipped = [report.nodeid for report in reports if reason in str(report.longrepr)]
+        if skipped:
+            terminalreporter.section(f"{reason}, so {len(skipped)} of the tests did not run")
+            for nodeid in sorted(skipped):
+                terminalreporter.line(nodeid)
+            terminalreporter.line(advice)

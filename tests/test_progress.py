@@ -48,7 +48,7 @@ def test_a_long_task_says_how_far_it_is_on_stderr_only(clock, capsys):
     with progress("flow") as shown:
         clock.now += PATIENCE
         shown.update(0.254, "t = 3")
-    assert capsys.readouterr() == ("", "flow: 25% t = 3\n")
+    assert capsys.readouterr() == ("", "flow: 25% t = 3, 0:06 left\n")
 
 
 def test_without_a_terminal_there_is_a_line_now_and_then(clock, capsys):

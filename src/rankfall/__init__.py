@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
     from rankfall.limits import Limit, limit
     from rankfall.network import Network
+    from rankfall.sweeps import sweep
     from rankfall.trajectory import Trajectory
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "measure",
     "papers",
     "plot",
+    "sweep",
     "theory",
 ]
 
@@ -53,6 +55,7 @@ _HOMES = {
     "Limit": "limits",
     "Network": "network",
     "limit": "limits",
+    "sweep": "sweeps",
     "Trajectory": "trajectory",
     **dict.fromkeys(
         [

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rankfall.data import Data
     from rankfall.limits import Limit
     from rankfall.network import Network
-    from rankfall.papers import Experiment, Reproduction
+    from rankfall.papers import Experiment, Outcome, Paper
     from rankfall.trajectory import Trajectory
 
 app = typer.Typer(
@@ -472,47 +472,70 @@ def assess(
 
 @app.command()
 def reproduce(
-    paper: Annotated[str | None, typer.Argument(help="zhang or sun; all papers if not said.")] = None,
-    figure: Annotated[str | None, typer.Option(help="One figure of the paper.")] = None,
-    full: Annotated[bool, typer.Option("--full", help="More seeds and tighter tolerances.")] = False,
-    out: Annotated[Path, typer.Option(help="The folder for the figures and claims.json.")] = Path("report"),
+    paper: Annotated[str | None, typer.Argument(help="zhang, frei, le, sun, ...; all if not said.")] = None,
+    figure: Annotated[str | None, typer.Option(help="One figure of the paper; --list names them.")] = None,
+    claim: Annotated[int | None, typer.Option(help="The figure that tests one claim of the paper.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="So many seeds where something is drawn.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="So many processes; one for each core if not said.")
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the figures and claims; run nothing.")] = False,
+    out: Annotated[Path, typer.Option(help="The folder for the page, and for what is kept.")] = Path(
+        "report"
+    ),
 ) -> None:
-    """Re-run the papers' figures, and say claim by claim what holds."""
+    """Re-run the papers claim by claim, and write a page of what holds."""
     from rich.console import Console
 
-    from rankfall.papers import experiments, write_claims
+    from rankfall.papers.reproduction import choose, kept
+    from rankfall.report.terminal import listing
 
     console = Console()
-    results: list[tuple[Experiment, Reproduction]] = []
-    chosen = list(experiments(paper, figure))
-    for number, experiment in enumerate(chosen, 1):
-        title = f"{experiment.paper}, Figure {experiment.figure}: {experiment.title}"
-        _say(console, f"\n[{number} of {len(chosen)}] {title}")
-        results.append((experiment, _one(experiment, full, out, console)))
-        write_claims(results, out / "claims.json")
-    verdicts = [claim.verdict for _, reproduction in results for claim in reproduction.claims]
-    plural = {"holds": "hold", "fails": "fail", "outside its hypotheses": "outside their hypotheses"}
-    counts = ", ".join(f"{plural[v]} {verdicts.count(v)}" for v in plural if v in verdicts)
-    _say(console, f"\n{len(verdicts)} claims: {counts}. All of them are in {out / 'claims.json'}.")
+    chosen = choose(paper, figure, claim)
+    if listed:
+        console.print(listing(list(kept(chosen, out, seeds)), claim))
+        return
+    differing = _reproduce(chosen, out, seeds, workers, console)
+    if differing:
+        raise typer.Exit(1)
 
 
-def _one(experiment: "Experiment", full: bool, out: Path, console: Any) -> "Reproduction":
-    """Run one experiment, save its figures, show its claims."""
-    from rich.table import Table
-    from rich.text import Text
+def _reproduce(
+    chosen: "list[tuple[Paper, Experiment]]", out: Path, seeds: int | None, workers: int | None, console: Any
+) -> int:
+    """Run what has to be run, tell it, write the page; how many verdicts are not those on record?"""
+    from contextlib import nullcontext
 
-    from rankfall import plot
+    from rankfall.papers.reproduction import reproduce
+    from rankfall.report.files import write
+    from rankfall.report.terminal import outcome_table, summary
+    from rankfall.sweeps import processes
 
-    reproduction = experiment.run(full)
-    table = Table(show_lines=True, expand=True)
-    for name, share in (("claim", 5), ("expected", 3), ("measured", 3), ("verdict", 2)):
-        table.add_column(name, ratio=share)
-    colours = {"holds": "green", "fails": "red"}
-    for claim in reproduction.claims:
-        sentence = Text.assemble(claim.sentence, ("\n" + claim.note if claim.note else "", "dim"))
-        verdict = Text(claim.verdict, style=colours.get(claim.verdict, "yellow"))
-        table.add_row(sentence, Text(claim.expected), Text(claim.measured), verdict)
-    console.print(table)
-    for name, figure in reproduction.figures.items():
-        _say(console, f"figure: {plot.save(figure, out / f'{name}.png')}")
-    return reproduction
+    if workers is not None and workers < 1:
+        raise ValueError(f"--workers must be 1 or more, not {workers}.")
+    start = time.monotonic()
+    outcomes: list[Outcome] = []
+    try:
+        with processes(workers) if workers else nullcontext() as executor:
+            for outcome in reproduce(chosen, out, seeds, executor):
+                outcomes.append(outcome)
+                p, e = outcome.paper, outcome.experiment
+                _say(
+                    console,
+                    f"\n[{len(outcomes)} of {len(chosen)}] {p.name} {e.name}: {e.title} ({outcome.news})",
+                )
+                console.print(outcome_table(outcome))
+    except KeyboardInterrupt:
+        done = f"{len(outcomes)} of {len(chosen)} experiments are finished"
+        _say(console, f"\nStopped: {done}, and all runs that ended are kept in {out}. Run it again to go on.")
+        raise typer.Exit(130) from None
+    except RuntimeError as error:
+        print(f"rankfall: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    finally:
+        path = write(outcomes, out, seeds, time.monotonic() - start) if outcomes else None
+    _say(console, "")
+    console.print(summary(outcomes))
+    _say(console, f"The page is {path}; the claims are also in claims.json and claims.md beside it.")
+    rows = [row for outcome in outcomes for row in outcome.rows]
+    return sum(row["verdict"] != row["recorded"] for row in rows)

@@ -253,7 +253,7 @@ class Network(eqx.Module):
             x = np.asarray(x, dtype=self.dtype)
         if x.shape[-1] != self.widths[0]:
             raise ValueError(f"the network takes {self.widths[0]} features, but x has {x.shape[-1]}.")
-        return _preactivations(self, x)
+        return _preactivations(with_origin(self, ""), x)  # where it comes from is no reason to compile again
 
     def odd_part(self, x: Float[Array, "*batch d"]) -> Float[Array, "..."]:
         """(f(x) - f(-x))/2, for any network."""

@@ -1,8 +1,10 @@
 """The one figure style, and the standard pictures of runs, limits and verdicts."""
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,15 @@ from rankfall.plot_theory import draw_entries, draw_errors, draw_series, is_seri
 from rankfall.theory import Verification
 from rankfall.trajectory import Trajectory
 
+INK, GUIDE = "#111111", "#808080"  # text, axes and theory; lines that only guide the eye
+PALETTE = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+)  # Okabe and Ito: kinds, not sizes
 STYLE: dict[Any, Any] = {
     "figure.dpi": 110,
     "savefig.dpi": 200,
@@ -34,6 +45,11 @@ STYLE: dict[Any, Any] = {
     "axes.titlesize": 9,
     "axes.titlelocation": "left",
     "axes.linewidth": 0.6,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
     "lines.linewidth": 1.4,
     "legend.frameon": False,
     "legend.fontsize": 8,
@@ -58,7 +74,21 @@ def panels(columns: int, rows: int = 1) -> tuple[Figure, np.ndarray]:
 
 def colours(count: int) -> np.ndarray:
     """So many colours in an order that the eye follows, in print too."""
-    return plt.get_cmap("viridis")(np.linspace(0.0, 0.88, count))
+    return plt.get_cmap("viridis")(np.linspace(0.12, 0.88, count))
+
+
+def theory(ax: Axes, x: Any, y: Any, label: str | None = None, **style: Any) -> None:
+    """What is predicted: a thin line in the colour of the text."""
+    shown: dict[str, Any] = {"color": INK, "linewidth": 0.9, "label": label, "zorder": 3}
+    ax.plot(x, y, **shown | style)
+
+
+def simulation(ax: Axes, x: Any, y: Any, label: str | None = None, **style: Any) -> None:
+    """What was measured, beside a theory: markers, some forty of a long run."""
+    every = max(1, len(np.atleast_1d(x)) // 40)
+    shown: dict[str, Any] = {"marker": "o", "markersize": 3.2, "linestyle": "none", "markevery": every}
+    shown["label"] = label
+    ax.plot(x, y, **shown | style)
 
 
 def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
@@ -72,6 +102,29 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
     finally:
         plt.close(figure)
     return path
+
+
+def svg(figure: Figure) -> str:
+    """The figure as SVG for a page, and close it: equal figures give equal text.
+
+    Nothing is behind it, and its ink is `currentColor`: it follows the colours of the page around it.
+    """
+    text = StringIO()
+    try:
+        with style(), plt.rc_context({"svg.hashsalt": "rankfall", "svg.fonttype": "path"}):
+            figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
+    finally:
+        plt.close(figure)
+    drawn = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text.getvalue(), flags=re.DOTALL)
+    drawn = re.sub(r"\s*\n\s*", "\n", drawn)
+    drawn = re.sub(rf"{INK}|#000000", "currentColor", drawn)
+    drawn = drawn.replace("<svg ", '<svg fill="currentColor" ', 1)  # what is black says no colour at all
+    return re.sub(r' (?:d|x|y)="[^"]*"|translate\([^)]*\)', _shorter, drawn)
+
+
+def _shorter(numbers: re.Match[str]) -> str:
+    """Two decimals of a point are finer than any screen, and half the text."""
+    return re.sub(r"-?\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", numbers[0])
 
 
 def drawable(run: Trajectory) -> list[xr.DataArray]:

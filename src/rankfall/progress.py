@@ -8,6 +8,7 @@ from typing import Any
 
 PATIENCE = 2.0  # seconds before anything is shown
 PAUSE = 0.5  # seconds of work between two updates: how long a person waits for Ctrl-C
+SILENT = False  # true in worker processes, whose parent tells how far they are
 LINES = 15.0  # seconds between two lines where there is no terminal
 
 
@@ -15,7 +16,7 @@ class Progress:
     """How far a task has come; `update` is cheap and shows nothing before `PATIENCE` has passed."""
 
     def __init__(self, task: str, enabled: bool):
-        self._task, self._enabled = task, enabled
+        self._task, self._enabled = task, enabled and not SILENT
         self._start = self._shown = time.monotonic()
         self._bar: Any = None
         self._terminal = sys.stderr.isatty()
@@ -25,30 +26,38 @@ class Progress:
         now = time.monotonic()
         if not self._enabled or fraction >= 1 or now - self._start < PATIENCE:
             return
+        note = ", ".join(filter(None, [note, self._left(now, fraction)]))
         if self._terminal:
             self._draw(fraction, note)
         elif now - self._shown >= LINES or self._shown == self._start:
             self._shown = now
             print(f"{self._task}: {100 * fraction:.0f}% {note}", file=sys.stderr, flush=True)
 
+    def _left(self, now: float, fraction: float) -> str:
+        """The time left, as far as it can be told from what was done."""
+        if fraction < 0.02:
+            return ""
+        left = (now - self._start) * (1 - fraction) / fraction
+        minutes, seconds = divmod(round(left), 60)
+        return f"{minutes} min left" if minutes >= 10 else f"{minutes}:{seconds:02d} left"
+
     def _draw(self, fraction: float, note: str) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, TextColumn
         from rich.progress import Progress as Bar
 
         if self._bar is None:
             name, remark = TextColumn("{task.description}"), TextColumn("{task.fields[note]}")
-            self._bar = Bar(
-                name, BarColumn(), TimeRemainingColumn(), remark, console=Console(stderr=True), transient=True
-            )
+            self._bar = Bar(name, BarColumn(), remark, console=Console(stderr=True), transient=True)
             self._bar.start()
             self._bar.add_task(self._task, total=1.0, note="")
         self._bar.update(self._bar.task_ids[0], completed=fraction, note=note)
 
-    def close(self) -> None:
-        """Take the bar away."""
+    def hide(self) -> None:
+        """Take the bar away; the next update draws it again, below what was printed meanwhile."""
         if self._bar is not None:
             self._bar.stop()
+            self._bar = None
 
 
 @contextmanager
@@ -58,4 +67,4 @@ def progress(task: str, enabled: bool = True) -> Iterator[Progress]:
     try:
         yield shown
     finally:
-        shown.close()
+        shown.hide()

@@ -336,14 +336,20 @@ def _records(
     )
     parameters = parameters_of(problem, stacked)
     with float64():
-        context = problem.context()
-
-        def one(part: Network) -> dict[str, Any]:
-            whole = problem.whole(part)
-            return {m.name: m.record(whole, context, None)[0] for m in measures}
-
-        values = eqx.filter_jit(lambda parts: jax.lax.map(one, parts))(jax.tree.map(jnp.asarray, parameters))
+        values = _measured(problem, measures, jax.tree.map(jnp.asarray, parameters))
     return to_numpy(values), parameters
+
+
+@eqx.filter_jit
+def _measured(problem: Problem, measures: tuple[Measure, ...], parameters: Network) -> dict[str, Any]:
+    context = problem.context()
+
+    def one(part: Network) -> dict[str, Any]:
+        whole = problem.whole(part)
+        return {m.name: m.record(whole, context, None)[0] for m in measures}
+
+    values: dict[str, Any] = jax.lax.map(one, parameters)
+    return values
 
 
 def _event_log(walk: Walk, first: np.ndarray, clock: str) -> xr.Dataset:

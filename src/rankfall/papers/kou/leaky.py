@@ -1,0 +1,228 @@
+"""Leaky ReLU on nearly orthogonal data: each sign block tends to one direction."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from rankfall import plot
+from rankfall.data import Data, nearly_orthogonal, p_orthogonality
+from rankfall.dynamics import exact_flow
+from rankfall.network import Network
+from rankfall.papers.claim import Check, Claim, at_least, at_most, between, near
+from rankfall.papers.experiment import Experiment, finished
+from rankfall.papers.kou.setting import CERTIFIED, blocks, curves, descends, ends, network, spread
+from rankfall.theory.frei_flow import two_vectors
+from rankfall.theory.kou import ORTHOGONALITY
+from rankfall.theory.situation import stable_rank
+
+N, DIM, WIDTH, SLOPE, P, SIGMA = 8, 20, 8, 0.5, 1000.0, 0.1
+STEPS, RECORDS = 4000, 40
+LAST = 14  # the records over which powers of log t are fitted: the last factor of ten in log t
+LATE = 680.0  # log(1/loss) at the end of the flow: t is about 1e298
+
+
+def run_leaky(seed: int) -> xr.Dataset:
+    """Descent for some thousand steps, the flow from the same start far beyond, and its certified end."""
+    data = nearly_orthogonal(n=N, dim=DIM, p=P, seed=seed)
+    net = network(DIM, WIDTH, SLOPE, SIGMA, seed)
+    solution = two_vectors(data.x, data.y, net.weights[1][0], SLOPE)
+    assert solution is not None  # nearly orthogonal inputs can always be separated
+    early, last = descends(net, data, WIDTH, STEPS, RECORDS)
+    # In the loss clock log(1/loss) grows at the rate 1/|W|^2 of the limit at the margin 1.
+    late = _flows(net, data, (solution.w**2).sum())
+    end, now = ends(last, data), np.log(float(early.step_size) * STEPS)
+    return early.assign(
+        {f"late_{name}": values for name, values in late.items()}
+        | {
+            "apart": float(early.log_loss[-1] - np.interp(now, late.log_time, late.log_loss)),
+            "end_blocks": ("sign", blocks(end)),
+            "end_stable_rank": end.stable_rank,
+            "end_margins": ("sample", end.margins),
+            "foreseen_stable_rank": stable_rank(solution.w),
+            "foreseen_norm": float(np.linalg.norm(solution.w)),
+            "certified": end.certified,
+            "orthogonality": p_orthogonality(data) * SLOPE**4,
+        }
+    )
+
+
+def _flows(net: Network, data: Data, unit: float) -> xr.Dataset:
+    """The flow of the same network in the loss clock, to times that no descent reaches."""
+    clock = unit * np.geomspace(1.0, LATE, RECORDS)
+    run = exact_flow(
+        net, data, "logistic", clock[-1], clock="loss", measures=["weights"], record=list(clock), show=False
+    )
+    kept = curves(finished(run).weights, net, data).assign(log_time=("s", run.log_time.values))
+    return kept.isel(s=slice(1, None)).rename(s="record").drop_vars("record")
+
+
+def _exponent(runs: xr.Dataset, name: str) -> np.ndarray:
+    """The power of log t with which an array grows over the last records, seed by seed."""
+    last = runs.transpose("seed", "record", ...).isel(record=slice(-LAST, None))
+    with np.errstate(invalid="ignore", divide="ignore"):  # no power where nothing grows
+        x, y = np.log(last.late_log_time.values), np.log(last[name].values)
+        x -= x.mean(axis=1, keepdims=True)
+        return np.asarray((x * y).sum(axis=1) / (x * x).sum(axis=1))
+
+
+def _excess(runs: xr.Dataset) -> np.ndarray:
+    return _exponent(runs.assign(excess=runs.late_block_stable_rank.max("sign") - 1), "excess")
+
+
+def _loss_power(runs: xr.Dataset) -> np.ndarray:
+    """The power of t with which the loss falls between the last two records."""
+    last = runs.isel(record=slice(-2, None)).transpose("seed", "record", ...)
+    loss, time = last.late_log_loss.diff("record"), last.late_log_time.diff("record")
+    return np.asarray(loss / time).ravel()
+
+
+def draw_leaky(runs: xr.Dataset) -> Figure:
+    """Stable ranks, norm and loss against log t: descent, and the flow far beyond."""
+    with plot.style():
+        figure, axes = plot.panels(3)
+        late, colour = runs.late_log_time.transpose("record", "seed"), plot.PALETTE
+        early = np.log(runs.step.values[1:, None] * runs.step_size.values)
+        excess = (runs.late_block_stable_rank.max("sign") - 1).transpose("record", "seed")
+        ax = axes[0, 0]
+        ax.plot(late, excess, color=colour[0], alpha=0.4, linewidth=0.7)
+        steps = (runs.block_stable_rank.max("sign") - 1).transpose("step", "seed")[1:]
+        plot.simulation(ax, early[:, 0], steps[:, 0], "descent", color=colour[1], markevery=2)
+        ax.plot([], [], color=colour[0], label="flow, 20 seeds")
+        guide = np.array([20.0, 700.0])
+        for power, style in ((1, ":"), (2, "-")):
+            y = 1e-3 * (guide / guide[0]) ** -power
+            plot.theory(ax, guide, y, rf"$\propto \log^{{-{power}}} t$", linestyle=style)
+        ax.set(title="(a) sign blocks", ylabel=r"larger stable rank of a block $-\,1$", yscale="log")
+        ax.set_xlim(1, 900)
+        ax.legend()
+        _relative(axes[0, 1], runs, early, late)
+        ax = axes[0, 2]
+        ax.plot(late, spread(runs.late_margins).transpose("record", "seed"), color=colour[0], alpha=0.4,
+                linewidth=0.7)  # fmt: skip
+        ax.plot(early, spread(runs.margins).transpose("step", "seed")[1:], color=colour[1], alpha=0.4,
+                linewidth=0.7)  # fmt: skip
+        ax.set(title="(c) all margins become equal", yscale="log", xlim=(1, 900))
+        ax.set_ylabel(r"$(\max_i q_i - \min_i q_i)\,/\,\min_i q_i$")
+        for ax in axes[0]:
+            ax.set(xscale="log", xlabel=r"$\log t$")
+    return figure
+
+
+def _relative(ax: Axes, runs: xr.Dataset, early: np.ndarray, late: xr.DataArray) -> None:
+    """The stable rank of the whole first layer, and its norm over log t, relative to what they tend to."""
+    whole = runs.late_stable_rank.transpose("record", "seed")
+    ax.plot(late, whole, color=plot.PALETTE[0], alpha=0.4, linewidth=0.7)
+    plot.simulation(ax, early[:, 0], runs.stable_rank.transpose("step", "seed")[1:, 0],
+                    color=plot.PALETTE[1], markevery=2)  # fmt: skip
+    end = float(runs.foreseen_stable_rank.median())
+    plot.theory(ax, [1, 900], [end, end], f"its limit, {end:.3f}", linestyle="--")
+    ax.axhline(1, color=plot.GUIDE, linewidth=0.8)
+    ax.set(title="(b) the whole first layer", ylabel=r"stable rank of $W$", xlim=(1, 900), ylim=(0.98, 1.5))
+    ax.legend()
+
+
+NEARLY = Check(
+    "p(X) γ⁴ with p(X) = R_min² / (R² n max |⟨xᵢ, xₖ⟩|)",
+    lambda runs: runs.orthogonality,
+    at_least(ORTHOGONALITY, "near-orthogonality, with the constant of our proof", form="{:.4g}"),
+)
+TOGETHER = Check(
+    "log loss of descent − that of the flow, at the last step",
+    lambda runs: runs.apart,
+    between(-0.1, 0.1, "from then on the steps, η times the loss, change margins by less than 1e-3 each"),
+)
+
+LEAKY = Experiment(
+    name="leaky",
+    title="Leaky ReLU on nearly orthogonal data: one direction for each sign",
+    run=run_leaky,
+    draw=draw_leaky,
+    seeds=20,
+    cost=0.5,
+    about=(
+        "8 inputs of one norm with p(X) = 1000 in 20 dimensions, 4 of each label; 8 neurons of each sign, "
+        "second layer ±1/8 fixed, W(0) ~ N(0, 0.1²), slope 1/2, mean logistic loss, descent with the "
+        "longest step of the hypotheses. What happens at late times is read off the exact gradient flow from "
+        "the same start, followed to t = 10²⁹⁸, and off the certified limit from the last step."
+    ),
+    claims=(
+        Claim(
+            sentence="The stable rank of each sign block tends to 1, at least as fast as 1/log t.",
+            source="NeurIPS, theorem on leaky ReLU",
+            metric="power of log t of (larger stable rank of a block − 1), last decade of log t",
+            measure=_excess,
+            expected=at_most(-1.0, "the rate in the theorem, O(1/log t)"),
+            hypotheses=(NEARLY, TOGETHER),
+        ),
+        Claim(
+            sentence="It falls faster: like 1/log² t.",
+            source="rankfall, docs/theory/kou.md",
+            metric="power of log t of (larger stable rank of a block − 1), last decade of log t",
+            measure=_excess,
+            expected=near(
+                -2.0, 0.2, "the margin is log t − c with c ≈ 6, and the decade begins at log t ≈ 68"
+            ),
+            hypotheses=(NEARLY, TOGETHER),
+        ),
+        Claim(
+            sentence="The blocks end with stable rank 1.",
+            source="NeurIPS, abstract and theorem on leaky ReLU",
+            metric="largest stable rank of a block in the certified limit, − 1",
+            measure=lambda runs: runs.end_blocks.max("sign") - 1,
+            expected=at_most(1e-9, "1, up to the tolerance of the certificate"),
+            hypotheses=(NEARLY, CERTIFIED),
+            form="{:.1e}",
+        ),
+        Claim(
+            sentence="The stable rank of the whole first layer tends to 1.",
+            source="NeurIPS, abstract, read of the whole first layer",
+            metric="stable rank of W in the limit",
+            measure=lambda runs: runs.end_stable_rank,
+            expected=at_most(1 + 1e-6, "1, up to the tolerance of the certificate"),
+            recorded="refuted",
+            hypotheses=(NEARLY, CERTIFIED),
+            certificate=Check(
+                "stable rank of the certified limit − that of the convex problem's solution",
+                lambda runs: runs.end_stable_rank - runs.foreseen_stable_rank,
+                between(-1e-8, 1e-8, "two independent computations of one limit"),
+                form="{:.1e}",
+            ),
+            form="{:.4f}",
+            note=(
+                "The theorem says it of each sign block, and there it is true. The whole layer has two "
+                "directions; on orthogonal data of equal norms its limit is 1 + ((1 − γ)/(1 + γ))² = 1.111."
+            ),
+        ),
+        Claim(
+            sentence="The norm of the first layer grows like log t.",
+            source="NeurIPS, theorem on leaky ReLU",
+            metric="power of log t with which ‖W‖ grows, last decade of log t",
+            measure=lambda runs: _exponent(runs, "late_norm"),
+            expected=near(
+                1.0, 0.1, "the margin is log t − c with c ≈ 6, and the decade begins at log t ≈ 68"
+            ),
+            hypotheses=(NEARLY, TOGETHER),
+        ),
+        Claim(
+            sentence="The loss falls like 1/t.",
+            source="NeurIPS, theorem on leaky ReLU",
+            metric="power of t with which the loss falls, at t ≈ 10²⁹⁸",
+            measure=_loss_power,
+            expected=near(
+                -1.0, 1e-3, "corrections vanish like 1/log² t of the margins' spread, here below 1e-5"
+            ),
+            hypotheses=(NEARLY, TOGETHER),
+            form="{:.6f}",
+        ),
+        Claim(
+            sentence="All samples end with the same normalised margin.",
+            source="NeurIPS, abstract and theorem on leaky ReLU",
+            metric="(max − min)/min of the margins in the certified limit",
+            measure=lambda runs: spread(runs.end_margins),
+            expected=at_most(1e-8, "0, up to the tolerance of the certificate"),
+            hypotheses=(NEARLY, CERTIFIED),
+            form="{:.1e}",
+        ),
+    ),
+)

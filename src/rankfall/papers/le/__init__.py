@@ -1,0 +1,19 @@
+"""Le and Jegelka: Training invariances and the low-rank phenomenon: beyond linear networks.
+
+Only the abstract of the paper is at hand; what is derived from it here is marked as rankfall's.
+"""
+
+from rankfall.papers.experiment import Paper
+from rankfall.papers.le.active import ACTIVE
+from rankfall.papers.le.counterexample import COUNTEREXAMPLE
+from rankfall.papers.le.linear import LINEAR
+from rankfall.papers.le.skips import SKIPS
+from rankfall.papers.le.tail import TAIL
+from rankfall.theory.sources import LE
+
+PAPER = Paper(
+    "le",
+    "Training invariances and the low-rank phenomenon: beyond linear networks",
+    LE,
+    (LINEAR, TAIL, SKIPS, ACTIVE, COUNTEREXAMPLE),
+)

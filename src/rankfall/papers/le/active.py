@@ -1,0 +1,186 @@
+"""Neurons that stay active on all samples: their rows of a ReLU layer fall to rank one."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from rankfall import plot
+from rankfall.data import Data, is_separable
+from rankfall.dynamics import exact_flow
+from rankfall.measure import with_weights
+from rankfall.papers.claim import Check, Claim, at_least, at_most
+from rankfall.papers.experiment import Experiment, finished
+from rankfall.papers.le.late import gaussian, last, log_time_axis
+from rankfall.theory.stable_activation import stably_activated
+
+N, WIDTH, NOISE, SCALE = 8, 24, 0.1, 0.5
+RTOL = 1e-8
+TIMES = np.unique(10 ** np.concatenate([np.linspace(-1, 3, 28), np.geomspace(3, 290, 18)]))
+
+
+def run_active(seed: int) -> xr.Dataset:
+    """What is conserved at single neurons, between all, and between those that stay active on all samples."""
+    data = ring(seed)
+    start = gaussian((3, WIDTH, 1), 0.0, SCALE, seed)
+    run = finished(
+        exact_flow(
+            start, data, "exponential", TIMES[-1], rtol=RTOL, measures=["weights"], record=TIMES, show=False
+        )
+    )
+    first, second = with_weights(start, run["weights"].values).weights
+    since = stably_activated(run, data)[1]
+    stable = np.isfinite(since)
+    times = run["time"].values
+    begin = int(np.searchsorted(times, since[stable].max(initial=0.0)))
+    balance = second.transpose(0, 2, 1) @ second - first @ first.transpose(0, 2, 1)
+    rows, total = first[:, stable], (run["weights"].values ** 2).sum(axis=1)
+    kept = balance[begin][np.ix_(stable, stable)]
+    own, layer = _squared_values(rows), _squared_values(first)
+    return xr.Dataset(
+        {
+            "time": ("record", times),
+            "late": ("record", np.arange(len(times)) >= begin),
+            "stable": int(stable.sum()),
+            "stable_since": times[begin],
+            "separable": int(is_separable(data)),
+            "neurons": ("record", _change(np.diagonal(balance, axis1=1, axis2=2), 0) / total),
+            "pairs": ("record", _change(balance[:, stable][:, :, stable], begin) / total),
+            "all_pairs": ("record", _change(balance, begin) / total),
+            "excess": ("record", own[:, 1:].sum(axis=1)),
+            "bound": float(np.linalg.eigvalsh(kept)[-1] - np.trace(kept)) if stable.any() else np.nan,
+            "stable_rank": ("record", own.sum(axis=1) / own[:, 0]),
+            "layer": ("record", layer.sum(axis=1) / layer[:, 0]),
+        }
+    )
+
+
+def _squared_values(matrices: np.ndarray) -> np.ndarray:
+    """The squared singular values of each; no number for matrices without rows."""
+    if not matrices.shape[1]:
+        return np.full((len(matrices), 1), np.nan)
+    return np.asarray(np.linalg.svd(matrices, compute_uv=False) ** 2)
+
+
+def ring(seed: int) -> Data:
+    """One class on a ring around the other, at height 1: a cone that no linear function separates."""
+    y = np.tile([1.0, -1.0], N // 2)
+    angles = 2 * np.pi * np.arange(N) / N
+    plane = np.where(y > 0, 1.0, 0.0)[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    plane += NOISE * np.random.default_rng(seed).normal(size=plane.shape)
+    return Data(np.column_stack([np.ones(N), plane]), y, "ring")
+
+
+def _change(values: np.ndarray, begin: int) -> np.ndarray:
+    """The largest change of an entry since a record, at each record."""
+    changes = np.abs(values - values[begin]).reshape(len(values), -1)
+    return changes.max(axis=1, initial=0.0)
+
+
+def _late(runs: xr.Dataset, values: xr.DataArray) -> xr.DataArray:
+    """The largest value from the time on when all of S are active on all samples."""
+    return values.where(runs.late.astype(bool)).max("record")
+
+
+def draw_active(runs: xr.Dataset) -> Figure:
+    """What is conserved; excess and bound; stable ranks of the rows of S and of the layer."""
+    with plot.style():
+        figure, axes = plot.panels(3)
+        times = np.log10(runs.time.isel(seed=0, record=slice(1, None)).values)
+        late = runs.isel(record=slice(1, None)).transpose("record", "seed")
+        after = late.late.astype(bool)
+        ratio = (late.excess / late.bound).where(after)
+        curves = [
+            (axes[0, 0], late.all_pairs.where(after & (late.all_pairs > 0)), "all pairs", plot.PALETTE[4]),
+            (axes[0, 0], late.pairs.where(after & (late.pairs > 0)), "pairs in $S$", plot.PALETTE[0]),
+            (axes[0, 0], late.neurons, "single neurons", plot.PALETTE[2]),
+            (axes[0, 1], ratio, "rows of $S$", plot.PALETTE[0]),
+            (axes[0, 2], late.layer, "all of $W_1$", plot.PALETTE[4]),
+            (axes[0, 2], late.stable_rank, "rows of $S$", plot.PALETTE[0]),
+        ]
+        for ax, values, name, colour in curves:
+            ax.plot(times, values, color=colour, linewidth=0.5, alpha=0.6)
+            ax.plot([], [], color=colour, label=name)
+        axes[0, 0].set(yscale="log", ylabel=r"largest change of $C_{jk}$, over $\|W\|^2$", ylim=(1e-19, 1e3))
+        axes[0, 0].set_title("(a) what is conserved")
+        axes[0, 1].axhline(1, color=plot.INK, linewidth=0.9, label="bound $D_S$, known at $t_N$")
+        axes[0, 1].set(ylabel=r"$(\|W_S\|_F^2 - \|W_S\|_2^2)\,/\,D_S$", ylim=(0, 1.35))
+        axes[0, 1].set_title("(b) excess over rank one")
+        axes[0, 2].set(ylabel=r"$\|W\|_F^2 / \|W\|_2^2$", title="(c) stable ranks")
+        for ax in axes[0]:
+            log_time_axis(ax)
+            ax.legend(loc="center right" if ax is axes[0, 0] else "upper right")
+    return figure
+
+
+TWO = Check(
+    "neurons that stay active on all samples, |S|",
+    lambda runs: runs.stable,
+    at_least(2, "one row alone has rank one by its shape"),
+)
+
+ACTIVE = Experiment(
+    name="active",
+    title="Neurons that stay active on all samples, in a ReLU network",
+    run=run_active,
+    draw=draw_active,
+    seeds=20,
+    cost=0.8,
+    about=(
+        "A two-layer ReLU network of 24 neurons, both layers trained with the exponential loss, followed "
+        "exactly from kink to kink up to t = 10²⁹⁰. S: the neurons that are active on all samples at every "
+        "record from t_N on. They are rare: with two classes side by side in a cone, 19 of 20 seeds end "
+        "with none, since the neurons turn to one class. They stay where one class surrounds the other, and "
+        "so the data are 8 points (1, z): one class with z on a circle of radius 1, the other with z at its "
+        "centre, plus noise of 0.1. Gaussian starts of norm 0.5. Width and norm were chosen so that S "
+        "has two neurons in every seed: with 16 neurons and norm 1 it had fewer in 2 of 20. The paper's own "
+        "settings are not known to us."
+    ),
+    claims=(
+        Claim(
+            sentence="Every ReLU neuron keeps |a_j|² − ‖w_j‖².",
+            source="abstract (training invariances); Du, Hu and Lee 2018",
+            metric="largest change of |a_j|² − ‖w_j‖² since the start, over ‖W‖² of all weights",
+            measure=lambda runs: runs.neurons.max("record"),
+            expected=at_most(1e-8, "a constant of the flow, whose motion is followed to 1e-8"),
+        ),
+        Claim(
+            sentence="From t_N on a_j a_k − ⟨w_j, w_k⟩ is conserved between stably activated neurons.",
+            source="abstract (submatrices of stably activated neurons)",
+            metric="largest change of an entry of C_SS after t_N, over ‖W‖² of all weights",
+            measure=lambda runs: _late(runs, runs.pairs),
+            expected=at_most(1e-8, "a constant of the flow, whose motion is followed to 1e-8"),
+            hypotheses=(TWO,),
+        ),
+        Claim(
+            sentence="For other pairs of neurons it is not.",
+            source="abstract (not true in general for the full matrix)",
+            metric="largest change of an entry of C after t_N, over ‖W‖² of all weights",
+            measure=lambda runs: _late(runs, runs.all_pairs),
+            expected=at_least(1e-3, "a thousand times what the tolerance of the flow can explain"),
+        ),
+        Claim(
+            sentence="The submatrix of the stably activated neurons falls to rank one.",
+            source="abstract (submatrices of stably activated neurons)",
+            metric="stable rank of W_S at t = 10²⁹⁰",
+            measure=lambda runs: last(runs.stable_rank),
+            expected=at_most(1.001, "1 + D_S/‖W_S‖₂², with D_S < 0.2 at t_N and ‖W_S‖₂² > 600 at the end"),
+            hypotheses=(TWO,),
+            form="{:.5f}",
+        ),
+        Claim(
+            sentence="The whole ReLU layer does not fall to rank one.",
+            source="abstract (not true in general for the full matrix)",
+            metric="stable rank of W₁ at t = 10²⁹⁰",
+            measure=lambda runs: last(runs.layer),
+            expected=at_least(1.05, "clearly above 1, and above what the rows of S have"),
+            note="It cannot: were W₁ = u vᵀ, the sign of v·x would tell the class.",
+            hypotheses=(
+                Check(
+                    "is the data set linearly separable (1) or not (0)",
+                    lambda runs: runs.separable,
+                    at_most(0, "else a layer of rank one could fit it"),
+                ),
+            ),
+        ),
+    ),
+)

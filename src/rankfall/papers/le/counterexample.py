@@ -1,0 +1,152 @@
+"""Whole ReLU layers: certified limits of rank two, where linear networks have rank one."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from rankfall import plot
+from rankfall.data import Data, orthogonally_separable
+from rankfall.limits import Limit, limit
+from rankfall.network import Network
+from rankfall.papers.claim import Check, Claim, at_least, at_most, near
+from rankfall.papers.experiment import Experiment
+from rankfall.papers.le.late import balanced
+from rankfall.theory.phuong_lampert import class_margins
+
+WIDTH, SCALE = 20, 0.1
+SETS = ("right angle", "two cones")
+N, DIM, ANGLE = 8, 2, 0.6 * np.pi
+
+
+def run_counterexample(seed: int) -> xr.Dataset:
+    """The limits of a ReLU network and of the linear network with the same start, on two data sets."""
+    lengths = np.random.default_rng(seed).uniform(0.5, 1.5, 2)
+    sets = (
+        Data(np.diag(lengths), [1.0, -1.0], "two samples at a right angle"),
+        orthogonally_separable(N, DIM, seed, ANGLE),
+    )
+    found = []
+    for data in sets:
+        start = balanced((DIM, WIDTH, 1), 0.0, SCALE, seed)
+        linear = Network(start.weights, slope=1.0)
+        ends = [limit(network, data, optimality=False, show=False) for network in (start, linear)]
+        kept = xr.concat([_kept(end) for end in ends], dim=xr.Variable("network", ["ReLU", "linear"]))
+        foreseen = class_margins(data.x, data.y)
+        kept["foreseen"] = np.nan if foreseen is None else foreseen.stable_rank
+        found.append(kept)
+    return xr.concat(found, dim=xr.Variable("data", list(SETS)))
+
+
+def _kept(end: Limit) -> xr.Dataset:
+    return xr.Dataset(
+        {
+            "rank": float(end.rank),
+            "stable_rank": end.stable_rank,
+            "certified": int(end.certified),
+            "residual": max(end.residuals.values()),
+            "neurons": (("neuron", "coordinate"), end.W),
+        }
+    )
+
+
+def _of(runs: xr.Dataset, network: str) -> xr.Dataset:
+    return runs.sel(network=network)
+
+
+def _in_order(values: xr.DataArray) -> xr.DataArray:
+    return values.transpose("seed", "data", ...)
+
+
+def draw_counterexample(runs: xr.Dataset) -> Figure:
+    """The neurons of two limits in the plane of the data, and the stable ranks of all."""
+    with plot.style():
+        figure, axes = plot.panels(3)
+        for ax, network, letter in zip(axes[0], ("ReLU", "linear"), "ab", strict=False):
+            _draw_neurons(ax, _of(runs, network).isel(seed=0).neurons.sel(data=SETS[0]).values)
+            ax.set_title(f"({letter}) neurons of the {network} limit")
+        ax = axes[0, 2]
+        shapes = zip(SETS, plot.PALETTE, strict=False)
+        for name, colour in shapes:
+            one = runs.sel(data=name)
+            measured = _of(one, "ReLU").stable_rank
+            plot.simulation(ax, one.foreseen, measured, f"ReLU, {name}", color=colour, markevery=1)
+            flat = _of(one, "linear").stable_rank
+            plot.simulation(
+                ax, one.foreseen, flat, f"linear, {name}", color=colour, markevery=1, markerfacecolor="none"
+            )
+        line = np.array([1.3, 2.0])
+        plot.theory(ax, line, line, "closed form")
+        ax.set(xlabel="closed form for the classes", ylabel=r"$\|W_1\|_F^2 / \|W_1\|_2^2$", ylim=(0.95, 2.75))
+        ax.set_title("(c) stable rank of the limits")
+        ax.legend(loc="upper left", ncols=1, fontsize=7)
+    return figure
+
+
+def _draw_neurons(ax: Axes, rows: np.ndarray) -> None:
+    """The rows of W1 as rays, and the two axes on which the samples lie."""
+    for row in rows:
+        ax.plot([0, row[0]], [0, row[1]], color=plot.PALETTE[0], linewidth=0.8, alpha=0.8)
+    ax.plot(rows[:, 0], rows[:, 1], "o", color=plot.PALETTE[0], markersize=3)
+    ax.axhline(0, color=plot.GUIDE, linewidth=0.6, linestyle="--")
+    ax.axvline(0, color=plot.GUIDE, linewidth=0.6, linestyle="--")
+    ax.set(xlabel=r"along $x_1$ ($y = +1$)", ylabel=r"along $x_2$ ($y = -1$)")
+    ax.set_aspect("equal", adjustable="datalim")
+
+
+CERTIFIED = Check(
+    "certified limits (1 each)",
+    lambda runs: runs.certified,
+    at_least(1, "each limit has its certificate: KKT conditions met, and the flow stays in the region"),
+)
+RESIDUALS = Check(
+    "largest residual of a KKT condition",
+    lambda runs: runs.residual,
+    at_most(1e-10, "the largest that a certificate allows"),
+)
+
+COUNTEREXAMPLE = Experiment(
+    name="counterexample",
+    title="Whole ReLU layers: certified limits of rank two",
+    run=run_counterexample,
+    draw=draw_counterexample,
+    seeds=20,
+    cost=1.2,
+    about=(
+        "Two-layer networks of 20 neurons, both layers trained, exponential loss, balanced Gaussian starts "
+        "of norm 0.1. Data in the plane: two samples at a right angle, one of each class, of random lengths; "
+        "and 8 samples of two classes in cones, with ⟨x, x'⟩ > 0 within a class and ≤ 0 between them "
+        "(orthogonally separable). Both are linearly separable. The limits are those of the flow, with "
+        "certificates. With 10 neurons some starts have none of the right sign on a sample, and do not "
+        "separate the two. The paper's own counterexample is not known to us: this is ours."
+    ),
+    claims=(
+        Claim(
+            sentence="A whole ReLU layer need not fall to rank one: here its limit has rank two.",
+            source="abstract (not true in general for the full matrix)",
+            metric="rank of W₁ in the limit: singular values above 1e-8 of the largest",
+            measure=lambda runs: _in_order(_of(runs, "ReLU")["rank"]),
+            expected=near(2, 0.0, "a ray for each class", "{:.0f}"),
+            hypotheses=(CERTIFIED, RESIDUALS),
+            form="{:.0f}",
+        ),
+        Claim(
+            sentence="The linear network from the same start ends with rank one.",
+            source="abstract (of earlier work on linear networks)",
+            metric="rank of W₁ in the limit: singular values above 1e-8 of the largest",
+            measure=lambda runs: _in_order(_of(runs, "linear")["rank"]),
+            expected=near(1, 0.0, "the theorem for linear networks", "{:.0f}"),
+            hypotheses=(CERTIFIED, RESIDUALS),
+            form="{:.0f}",
+        ),
+        Claim(
+            sentence="How far the ReLU layer stays from rank one is known from the data alone.",
+            source="rankfall, with the limit of Phuong and Lampert 2021",
+            metric="stable rank of W₁ / that of A u₊u₊ᵀ + B u₋u₋ᵀ, of the classes' hard margins, − 1",
+            measure=lambda runs: _in_order(_of(runs, "ReLU").stable_rank / runs.foreseen - 1),
+            expected=near(0.0, 1e-8, "a hundred times the residual that a certificate allows", "{:.0f}"),
+            hypotheses=(CERTIFIED,),
+            form="{:.1e}",
+        ),
+    ),
+)

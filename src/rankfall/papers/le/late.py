@@ -1,0 +1,145 @@
+"""Late flows, and how far their layers are from rank one: what the experiments of this paper share."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+
+from rankfall.data import Data
+from rankfall.dynamics import Until, flow
+from rankfall.measure import balance_matrices, with_weights
+from rankfall.network import Network, with_origin
+from rankfall.papers.claim import Check, at_most
+from rankfall.papers.experiment import finished
+from rankfall.theory.le_jegelka import excess_bounds
+from rankfall.trajectory import Trajectory
+
+LAST = 1e-300  # the loss at which a flow ends: margins of 690, times around e^680
+RECORDS = 32  # the start and the end among them
+RTOL = 1e-7
+
+DRIFT = at_most(1e-6, "a constant of the flow, whose steps are followed to 1e-7 of the weights")
+ARRIVED = Check(
+    "log₁₀ of the loss at the end",
+    lambda runs: runs.log10_loss,
+    at_most(-299.9, "late: where the flow was asked to stop, at a loss of 1e-300", "{:.1f}"),
+)
+
+
+def gaussian(widths: Sequence[int], slope: float, scale: float, seed: int, **rest: Any) -> Network:
+    """`Network.gaussian` without its origin, so that nothing is compiled again for the next seed."""
+    return with_origin(Network.gaussian(widths, slope, scale, seed, **rest), "gaussian")
+
+
+def balanced(widths: Sequence[int], slope: float, scale: float, seed: int) -> Network:
+    """`Network.balanced` without its origin."""
+    return with_origin(Network.balanced(widths, slope, scale, seed), "balanced")
+
+
+def late_flow(network: Network, data: Data, loss: str) -> Trajectory:
+    r"""The flow down to the loss `LAST`, twice: then with records even in the growth of the weights.
+
+    In the loss clock the weights of $L \ge 3$ layers blow up at a finite $s^*$. There $d\rho/ds = 2 L q$ for
+    $\rho = |\theta|^2$ and the margin $q \propto \rho^{L/2}$, so that $s^* - s = \rho / (L (L-2) q)$.
+    """
+
+    def run(record: Sequence[float] | np.ndarray) -> Trajectory:
+        given: dict[str, Any] = {"measures": ["weights", "conserved", "log_loss"], "record": record}
+        until = Until(loss=LAST)
+        return finished(flow(network, data, loss, until, clock="loss", rtol=RTOL, show=False, **given))
+
+    end = run([]).dataset.isel(s=-1)
+    order, margin, square = network.depth, -float(end.log_loss), float((end.weights**2).sum())
+    left = square / (order * (order - 2) * margin)
+    blows_up = float(end.s) + left
+    return run(blows_up - np.geomspace(blows_up, left, RECORDS)[1:-1])
+
+
+def spectra(run: Trajectory, start: Network, first: int, names: Sequence[str]) -> xr.Dataset:
+    r"""Of the linear layers k from `first` to the last but one, over the records of a run:
+
+    - `log10_time`, and `log10_loss` at the end;
+    - `square` $|W_k|_F^2$, `excess` $|W_k|_F^2 - |W_k|_2^2$, its `bound` $D_k$;
+    - `settled`, $\sum_{l \ge k} (v_{l+1}^T C_l v_{l+1} - tr\,C_l)$: where the excess ends, see `_settled`;
+    - `aligned`, $\langle v_{k+1}, u_k\rangle^2$, and the `least` that it can be.
+
+    A free or diagonal skip into a layer counts as further columns.
+    """
+    networks = with_weights(start, run["weights"].values)
+    frames = [np.linalg.svd(whole(networks, k), full_matrices=False) for k in range(first, start.depth + 1)]
+    balances = [np.asarray(c) for c in balance_matrices(start)[first - 1 :]]
+    bounds = excess_bounds(_with_tail(start, start.depth - first + 1))
+    squares = np.stack([(s**2).sum(axis=1) for _, s, _ in frames[:-1]], axis=1)
+    excess = np.stack([(s[:, 1:] ** 2).sum(axis=1) for _, s, _ in frames[:-1]], axis=1)
+    aligned = [(u[:, :, 0] * v[:, 0]).sum(axis=1) ** 2 for (u, _, _), (_, _, v) in pairwise(frames)]
+    spread = np.array([np.ptp(np.linalg.eigvalsh(c)) for c in balances])
+    room = np.maximum(squares - excess - bounds, spread)
+    leading = [v[:, 0] for _, _, v in frames[1:]]
+    count = len(leading)
+    return xr.Dataset(
+        {
+            "log10_time": _shared(run["log_time"].values / np.log(10), count),
+            "log10_loss": ("matrix", np.full(count, float(run["log_loss"][-1]) / np.log(10))),
+            "square": (("record", "matrix"), squares),
+            "excess": (("record", "matrix"), excess),
+            "bound": ("matrix", bounds),
+            "settled": (("record", "matrix"), _settled(leading, balances)),
+            "aligned": (("record", "matrix"), np.stack(aligned, axis=1)),
+            "least": (("record", "matrix"), 1 - spread / room),
+        },
+        coords={"matrix": list(names)},
+    )
+
+
+def whole(networks: Network, layer: int) -> np.ndarray:
+    """The weights into a layer, of many records: [W Z] with a free skip, [W D] with a diagonal one."""
+    w, kind = np.asarray(networks.weights[layer - 1]), networks.skip_kinds[layer - 1]
+    if kind in (None, "identity"):
+        return w
+    skip = np.asarray(networks.skips[layer - 1])
+    skip = skip[:, :, None] * np.eye(skip.shape[1]) if kind == "diagonal" else skip
+    return np.concatenate([w, skip], axis=2)
+
+
+def drift(run: Trajectory) -> np.ndarray:
+    """The largest change of all that flow conserves, relative to the squared weights at the time."""
+    changes = np.abs(run["conserved"].values - run["conserved"].values[0]).max(axis=1)
+    return np.asarray(changes / (run["weights"].values ** 2).sum(axis=1))
+
+
+def _settled(leading: list[np.ndarray], balances: list[np.ndarray]) -> np.ndarray:
+    r"""$W_k W_k^T = W_{k+1}^T W_{k+1} - C_k$, and a growing top eigenvalue moves by $-v^T C_k v$.
+
+    What is left out is not negative, and at most $|C_k|^2$ over the gap to the second eigenvalue.
+    """
+    steps = [np.einsum("ri,ij,rj->r", v, c, v) - np.trace(c) for v, c in zip(leading, balances, strict=True)]
+    return np.cumsum(np.stack(steps, axis=1)[:, ::-1], axis=1)[:, ::-1]
+
+
+def _with_tail(network: Network, tail: int) -> Network:
+    return Network(network.weights, slope=float(network.slope), linear_tail=tail, skips=network.skips)
+
+
+def _shared(values: np.ndarray, count: int) -> tuple[tuple[str, str], np.ndarray]:
+    return ("record", "matrix"), np.repeat(values[:, None], count, axis=1)
+
+
+def stable_rank(runs: xr.Dataset) -> xr.DataArray:
+    """The stable ranks of the matrices along the runs."""
+    return runs.square / (runs.square - runs.excess)
+
+
+def last(values: xr.DataArray) -> xr.DataArray:
+    """What it is at the end."""
+    return values.isel(record=-1)
+
+
+def log_time_axis(ax: Axes) -> None:
+    """Powers of ten of t, themselves on a logarithmic axis: t goes to 10^295."""
+    ax.set_xscale("log")
+    ax.set_xlim(0.5, 400)
+    ax.set_xticks([1, 10, 100], labels=["$10^{1}$", "$10^{10}$", "$10^{100}$"])
+    ax.set_xlabel("time $t$")

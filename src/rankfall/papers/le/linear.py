@@ -1,0 +1,174 @@
+"""Deep linear networks: every layer falls to rank one."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from rankfall import plot
+from rankfall.data import orthogonally_separable
+from rankfall.papers.claim import Claim, at_least, at_most, between, near
+from rankfall.papers.experiment import Experiment
+from rankfall.papers.le.late import (
+    ARRIVED,
+    gaussian,
+    last,
+    late_flow,
+    log_time_axis,
+    spectra,
+    stable_rank,
+)
+
+N, DIM, ANGLE, SCALE = 8, 4, 0.6 * np.pi, 0.5
+NETWORKS = {3: ((DIM, 12, 6, 1), "exponential"), 4: ((DIM, 12, 6, 5, 1), "logistic")}  # by depth
+
+
+def run_linear(seed: int) -> xr.Dataset:
+    """The spectra of all layers but the last, a row, along the late flow of two linear networks."""
+    data = orthogonally_separable(N, DIM, seed, ANGLE)
+    parts = []
+    for depth, (widths, loss) in NETWORKS.items():
+        # Slope 1 makes it linear. The tail is that of the ReLU networks elsewhere, to compile the flow once.
+        start = gaussian(widths, 1.0, SCALE, seed, linear_tail=depth - 1)
+        names = [f"W{k}, depth {depth}" for k in range(1, depth)]
+        found = spectra(late_flow(start, data, loss), start, 1, names)
+        parts.append(found.assign_coords(depth=("matrix", np.full(depth - 1, depth))))
+    return xr.concat(parts, dim="matrix")
+
+
+def norm_ratio(runs: xr.Dataset) -> xr.DataArray:
+    """The largest over the smallest Frobenius norm of the layers of a network, at the end."""
+    squares = last(runs.square).groupby("depth")
+    ratios: xr.DataArray = squares.max() / squares.min()
+    return ratios.max("depth") ** 0.5
+
+
+def draw_linear(runs: xr.Dataset) -> Figure:
+    """One run with its bounds; stable ranks and alignment of all runs over the growth of the weights."""
+    with plot.style():
+        figure, axes = plot.panels(3)
+        depth = int(runs.depth.max())
+        draw_excess(axes[0, 0], runs.isel(seed=0, matrix=runs.depth.values == depth))
+        axes[0, 0].set_title(f"(a) excess over rank one, depth {depth}, one run")
+        lines = {
+            "(b) stable rank": (stable_rank(runs) - 1, r"$\|W_k\|_F^2/\|W_k\|_2^2 - 1$", -1, 1.2),
+            "(c) alignment of neighbours": (
+                1 - runs.aligned,
+                r"$1 - \langle v_{k+1}, u_k\rangle^2$",
+                -2,
+                0.8,
+            ),
+        }
+        for ax, (title, (values, label, power, height)) in zip(axes[0, 1:], lines.items(), strict=True):
+            for colour, depth in zip(plot.PALETTE, np.unique(runs.depth), strict=False):
+                draw_against_growth(ax, runs, values, runs.depth.values == depth, colour, f"depth {depth}")
+            x = np.array([4.0, 100.0])
+            ax.plot(x, height * x**power, color=plot.GUIDE, linestyle="--", label=rf"slope $-{-power}$")
+            ax.set(xlabel=r"$\|W_k\|_F^2$", ylabel=label, title=title, xscale="log", yscale="log")
+            ax.legend()
+    return figure
+
+
+def draw_excess(ax: Axes, run: xr.Dataset) -> None:
+    """The excess of each matrix of one run as markers; its bound and where it settles as lines."""
+    late = run.isel(record=slice(1, None))
+    for colour, name in zip(plot.PALETTE, run.matrix.values, strict=False):
+        one = late.sel(matrix=name)
+        label = rf"$W_{name[1]}$" if name.startswith("W") else name.split(",")[0]
+        plot.simulation(ax, one.log10_time, one.excess, label, color=colour)
+        ax.axhline(float(one.bound), color=colour, linewidth=0.9)
+        plot.theory(ax, one.log10_time[-12:], one.settled[-12:], linestyle="--")
+    plot.theory(ax, [], [], "bound $D_k$")
+    plot.theory(ax, [], [], "where it settles", linestyle="--")
+    log_time_axis(ax)
+    ax.set(ylabel=r"$\|W_k\|_F^2 - \|W_k\|_2^2$")
+    ax.set_ylim(bottom=0)
+    ax.legend(loc="lower right", ncols=2)
+
+
+def draw_against_growth(
+    ax: Axes, runs: xr.Dataset, values: xr.DataArray, chosen: np.ndarray, colour: str, label: str
+) -> None:
+    """A measure over the squared norm of the layer: a thin line for each matrix and seed, from the fit on."""
+    grown = runs.square > runs.square.isel(record=0).max() * 1.5
+    order = ("record", "seed", "matrix")
+    x, y = (
+        v.where(grown).isel(matrix=chosen).transpose(*order).values.reshape(v.sizes["record"], -1)
+        for v in (runs.square, values)
+    )
+    ax.plot(x, y, color=colour, linewidth=0.5, alpha=0.5)
+    ax.plot([], [], color=colour, label=label)
+
+
+ABOUT = (
+    "Samples: 8 in 4 dimensions, orthogonally separable (within a class ⟨x, x'⟩ > 0, between classes ≤ 0; "
+    "axes at 108°). Gaussian starts of norm 0.5 a layer. 4-12-6-1 with the exponential, 4-12-6-5-1 with the "
+    "logistic loss, followed by gradient flow down to a loss of 1e-300 (t of about 10²⁹⁵). The settings of "
+    "the paper's own experiments are not known to us: these are our choice. D_k is known at the start; "
+    "C_l = W_{l+1}ᵀW_{l+1} − W_l W_lᵀ, and u, v are leading singular vectors."
+)
+
+LINEAR = Experiment(
+    name="linear",
+    title="Deep linear networks: every layer falls to rank one",
+    run=run_linear,
+    draw=draw_linear,
+    seeds=20,
+    cost=0.9,
+    about=ABOUT,
+    claims=(
+        Claim(
+            sentence="Trained on separable data, every layer of a deep linear network falls to rank one.",
+            source="abstract (of earlier work on linear networks)",
+            metric="largest stable rank ‖W‖_F²/‖W‖₂² of a layer at the end",
+            measure=lambda runs: last(stable_rank(runs)).max("matrix"),
+            expected=at_most(1.02, "1 + D_k/‖W_k‖₂², with D_k < 0.53 and ‖W_k‖₂² > 30 at a loss of 1e-300"),
+            hypotheses=(ARRIVED,),
+            form="{:.4f}",
+        ),
+        Claim(
+            sentence="A layer is never further from rank one than a number D_k that its start tells.",
+            source="rankfall, from the training invariances of the abstract",
+            metric="largest (‖W_k‖_F² − ‖W_k‖₂²)/D_k over layers and times, "
+            "D_k = Σ_{l ≥ k} (λ_max(C_l) − tr C_l)",
+            measure=lambda runs: (runs.excess / runs.bound).max(["record", "matrix"]),
+            expected=at_most(1.0001, "a bound at all times; 1e-4 for the tolerance of the flow"),
+        ),
+        Claim(
+            sentence="What is left beside rank one settles at a number that u, v and the start tell.",
+            source="rankfall",
+            metric="(‖W_k‖_F² − ‖W_k‖₂²) / Σ_{l ≥ k} (v_{l+1}ᵀ C_l v_{l+1} − tr C_l) at the end, each layer",
+            measure=lambda runs: (last(runs.excess) / last(runs.settled)).transpose("seed", "matrix"),
+            expected=between(
+                0.95,
+                1.0001,
+                "never above it, and short of it by at most Σ (λ_max − λ_min)(C_l)²/(4 gap): below 0.002 "
+                "a layer here, beside 0.1 and more",
+            ),
+            form="{:.4f}",
+            note="So the bound D_k is reached only where v is the top eigenvector of C.",
+        ),
+        Claim(
+            sentence="The leading singular vectors of neighbouring layers align.",
+            source="abstract (alignment)",
+            metric="smallest ⟨v_{k+1}, u_k⟩² at the end",
+            measure=lambda runs: last(runs.aligned).min("matrix"),
+            expected=at_least(
+                0.98,
+                "1 − (λ_max − λ_min)(C_k)/(‖W_k‖₂² − D_k), the least possible, is 0.98 and more at the end",
+            ),
+            form="{:.6f}",
+            note="The figure shows that 1 − ⟨v, u⟩² falls like ‖W‖⁻⁴: faster than the bound.",
+        ),
+        Claim(
+            sentence="The norms of the layers equalise.",
+            source="abstract (training invariances)",
+            metric="largest/smallest ‖W_k‖_F of a network at the end",
+            measure=norm_ratio,
+            expected=near(
+                1.0, 0.005, "differences of ‖W_k‖_F² stay what they are, below 0.3, beside ‖W_k‖_F² > 30"
+            ),
+            form="{:.5f}",
+        ),
+    ),
+)

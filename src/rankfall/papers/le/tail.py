@@ -1,0 +1,183 @@
+"""ReLU networks whose last layers are linear: these fall to rank one, the ReLU layer below does not."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from rankfall import plot
+from rankfall.data import Data, orthogonally_separable
+from rankfall.measure import with_weights
+from rankfall.network import Network
+from rankfall.papers.claim import Check, Claim, at_least, at_most, near
+from rankfall.papers.experiment import Experiment
+from rankfall.papers.le.late import ARRIVED, gaussian, last, late_flow, log_time_axis, spectra, stable_rank
+from rankfall.papers.le.linear import ABOUT, draw_excess
+from rankfall.theory.decomposition import sign_tree, sum_over_paths
+from rankfall.theory.phuong_lampert import class_margins
+from rankfall.trajectory import Trajectory
+
+N, DIM, ANGLE, SCALE = 8, 4, 0.6 * np.pi, 0.5
+NETWORKS = {2: ((DIM, 12, 6, 1), "exponential"), 3: ((DIM, 12, 6, 5, 1), "logistic")}  # by linear layers
+LATE = 1e-30  # the loss from which on the signs of the weights are watched
+
+
+def run_tail(seed: int) -> xr.Dataset:
+    """The spectra of the linear layers and of the ReLU layer below, and the two forms of the network."""
+    data = orthogonally_separable(N, DIM, seed, ANGLE)
+    parts, bodies = [], []
+    for tail, (widths, loss) in NETWORKS.items():
+        start = gaussian(widths, 0.0, SCALE, seed, linear_tail=tail)
+        run = late_flow(start, data, loss)
+        names = [f"W{k}, {tail} linear layers" for k in range(2, tail + 1)]
+        parts.append(spectra(run, start, 2, names).assign_coords(linear=("matrix", np.full(tail - 1, tail))))
+        bodies.append(_body(run, start, data))
+    foreseen = class_margins(data.x, data.y)
+    kept = xr.concat(parts, dim="matrix").merge(xr.concat(bodies, dim=xr.Variable("network", list(NETWORKS))))
+    return kept.assign(foreseen=np.nan if foreseen is None else foreseen.stable_rank)
+
+
+def _body(run: Trajectory, start: Network, data: Data) -> xr.Dataset:
+    """The ReLU layer, the error of the decomposition, and what changes its sign late."""
+    flat = run["weights"].values
+    values = np.linalg.svd(with_weights(start, flat).weights[0], compute_uv=False) ** 2
+    errors = [_decomposed(with_weights(start, flat[at]), data.x) for at in (0, len(flat) // 2, -1)]
+    late = flat[run["log_loss"].values < np.log(LATE)]
+    turned = (np.sign(late[1:]) != np.sign(late[:-1])).any(axis=0)
+    sizes = np.abs(flat[-1]) / np.abs(flat[-1]).max()
+    return xr.Dataset(
+        {
+            "body": ("record", values.sum(axis=1) / values[:, 0]),
+            "body_excess": ("record", values[:, 1:].sum(axis=1)),
+            "body_log10_time": ("record", run["log_time"].values / np.log(10)),
+            "decomposition": ("state", errors),
+            "turned": int(turned.sum()),
+            "turned_size": sizes[turned].max(initial=0.0),
+        }
+    )
+
+
+def _decomposed(network: Network, x: np.ndarray) -> float:
+    """The largest error of the sum over paths and of the tree of signs, relative to the largest output."""
+    outputs = network(x)
+    forms = [form(network, x)[:, 0] for form in (sum_over_paths, sign_tree)]
+    return float(max(np.abs(form - outputs).max() for form in forms) / np.abs(outputs).max())
+
+
+def draw_tail(runs: xr.Dataset) -> Figure:
+    """One run with its bounds; the stable ranks of all runs; those of W1 beside the closed form."""
+    with plot.style():
+        figure, axes = plot.panels(3)
+        tail = int(runs.linear.max())
+        one = runs.isel(seed=0, matrix=runs.linear.values == tail)
+        draw_excess(axes[0, 0], one)
+        body = one.sel(network=tail)
+        axes[0, 0].plot(body.body_log10_time, body.body_excess, color=plot.PALETTE[4], label="$W_1$ (ReLU)")
+        axes[0, 0].set(title=f"(a) excess, {tail} linear layers, one run", yscale="log", ylim=(0.02, 5000))
+        axes[0, 0].legend(loc="upper left", ncols=2)
+        _draw_stable_ranks(axes[0, 1], runs)
+        ends, foreseen = last(runs.body).transpose("seed", "network"), runs.foreseen
+        ax = axes[0, 2]
+        for colour, tail in zip(plot.PALETTE, runs.network.values, strict=False):
+            plot.simulation(
+                ax, foreseen, ends.sel(network=tail), f"{tail} linear layers", color=colour, markevery=1
+            )
+        ends_of_line = np.array([float(foreseen.min()) - 0.03, float(foreseen.max()) + 0.03])
+        plot.theory(ax, ends_of_line, ends_of_line, "equal")
+        ax.set(xlabel="closed form of the limit", ylabel="at a loss of $10^{-300}$")
+        ax.set_title("(c) stable rank of $W_1$")
+        ax.legend()
+    return figure
+
+
+def _draw_stable_ranks(ax: Axes, runs: xr.Dataset) -> None:
+    """All seeds over time: the ReLU layers in one colour, the linear ones in another."""
+    kinds = {
+        "$W_1$ (ReLU)": (runs.body_log10_time, runs.body, "network", plot.PALETTE[4]),
+        "linear layers": (runs.log10_time, stable_rank(runs), "matrix", plot.PALETTE[0]),
+    }
+    for name, (times, values, along, colour) in kinds.items():
+        x, y = (
+            v.transpose("record", "seed", along).values.reshape(v.sizes["record"], -1)
+            for v in (times, values)
+        )
+        ax.plot(x[1:], y[1:], color=colour, linewidth=0.5, alpha=0.5)
+        ax.plot([], [], color=colour, label=name)
+    log_time_axis(ax)
+    ax.set(ylabel=r"$\|W\|_F^2 / \|W\|_2^2$", title="(b) stable ranks, all runs")
+    ax.axhline(1, color=plot.GUIDE, linestyle="--", linewidth=0.8)
+    ax.legend()
+
+
+RANK_TWO = Check(
+    "stable rank of A u₊u₊ᵀ + B u₋u₋ᵀ",
+    lambda runs: runs.foreseen,
+    at_least(1.2, "well above 1, or the ratio says nothing about the rank"),
+)
+
+TAIL = Experiment(
+    name="tail",
+    title="ReLU networks with linear layers at the end: these fall to rank one",
+    run=run_tail,
+    draw=draw_tail,
+    seeds=20,
+    cost=0.5,
+    about=f"As the linear networks, but with ReLU after the first layer; the others are linear. {ABOUT}",
+    claims=(
+        Claim(
+            sentence="The last linear layers of a ReLU network fall to rank one.",
+            source="abstract",
+            metric="largest stable rank of a linear layer at the end",
+            measure=lambda runs: last(stable_rank(runs)).max("matrix"),
+            expected=at_most(1.02, "1 + D_k/‖W_k‖₂², with D_k < 0.4 and ‖W_k‖₂² > 30 at a loss of 1e-300"),
+            hypotheses=(ARRIVED,),
+            form="{:.4f}",
+        ),
+        Claim(
+            sentence="A linear layer at the end is never further from rank one than its start tells.",
+            source="rankfall, from the training invariances of the abstract",
+            metric="largest (‖W_k‖_F² − ‖W_k‖₂²)/D_k over linear layers and times",
+            measure=lambda runs: (runs.excess / runs.bound).max(["record", "matrix"]),
+            expected=at_most(1.0001, "a bound at all times; 1e-4 for the tolerance of the flow"),
+        ),
+        Claim(
+            sentence="The ReLU layer below does not: it stays of rank two, like that of a two-layer network.",
+            source="abstract (not true for ReLU layers); the number with Phuong and Lampert 2021",
+            metric="stable rank of W₁ at the end / that of A u₊u₊ᵀ + B u₋u₋ᵀ, of the classes' hard margins",
+            measure=lambda runs: (last(runs.body) / runs.foreseen).transpose("seed", "network"),
+            expected=near(
+                1.0, 0.08, "the share of the start, ‖W₁(0)‖/‖W₁‖ = 0.5/6.5; a scale, not a theorem"
+            ),
+            hypotheses=(ARRIVED, RANK_TWO),
+            form="{:.3f}",
+            note="The tolerance was set on these seeds; twenty others stay within 4 %.",
+        ),
+        Claim(
+            sentence="A ReLU network splits into a multilinear function and a ReLU network of signs.",
+            source="abstract (decomposition)",
+            metric="error of the sum over paths and of the tree of signs, over max |f|, at three times",
+            measure=lambda runs: runs.decomposition.transpose("seed", "network", "state"),
+            expected=at_most(1e-12, "identities: nothing but rounding in sums over up to 1440 paths"),
+            note="The signs are those of the network unrolled into a tree: with shared neurons it is false.",
+        ),
+        Claim(
+            sentence="Late in training the network of signs is constant: no weight changes its sign.",
+            source="abstract (constant weights under directional convergence)",
+            metric="weights of a network that change their sign between losses of 1e-30 and 1e-300",
+            measure=lambda runs: runs.turned.transpose("seed", "network"),
+            expected=at_most(0, "constant; the abstract does not say from when on", "{:.0f}"),
+            recorded="not reproduced",
+            form="{:.0f}",
+            note="It is about the limit, so no run refutes it: but at t = 10²⁹⁵ it has not set in.",
+        ),
+        Claim(
+            sentence="The weights that still change their sign so late are small ones.",
+            source="rankfall",
+            metric="largest |w|/max |w| at the end of a weight that changes its sign after a loss of 1e-30",
+            measure=lambda runs: runs.turned_size.transpose("seed", "network"),
+            expected=at_most(
+                0.08, "of the order of ‖W(0)‖/‖W‖ = 0.5/6.3 at a loss of 1e-30; a scale, not a theorem"
+            ),
+        ),
+    ),
+)

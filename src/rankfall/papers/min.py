@@ -1,0 +1,399 @@
+"""Min, Mallada and Vidal: Early neuron alignment in two-layer ReLU networks with small initialization.
+
+ICLR 2024, arXiv 2307.12851.
+"""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from rankfall import plot
+from rankfall.data import orthogonally_separable
+from rankfall.dynamics import exact_flow
+from rankfall.limits import limit
+from rankfall.loss import exponential
+from rankfall.network import Network
+from rankfall.papers.claim import Check, Claim, at_least, at_most, between
+from rankfall.papers.experiment import Experiment, Paper, finished
+from rankfall.theory.early_flow import EARLY, EarlyFlow
+from rankfall.theory.min_alignment import ACTIVE
+from rankfall.theory.situation import Situation
+from rankfall.theory.sources import MIN
+from rankfall.trajectory import Trajectory
+
+# --- Theorem 1 --------------------------------------------------------------------------------------------
+
+N, DIM, WIDTH, SCALE, ANGLE = 8, 6, 16, 1e-4, 0.65 * np.pi
+LATE, EARLY_RECORDS, LATE_RECORDS = 1000.0, 48, 24
+
+
+def run_alignment(seed: int) -> xr.Dataset:
+    """The flow from a small balanced start: directions, patterns, norm, loss, stable rank, and its end."""
+    data = orthogonally_separable(n=N, dim=DIM, seed=seed, angle=ANGLE)
+    net = Network.balanced((DIM, WIDTH, 1), slope=0.0, scale=SCALE, seed=seed)
+    start = Situation(net, data, exponential.sum)
+    early = EarlyFlow(start)
+    times = np.append(
+        np.linspace(0, 2 * early.end, EARLY_RECORDS), np.geomspace(2.1 * early.end, LATE, LATE_RECORDS)
+    )
+    kept = ["weights", "stable_rank", "loss", "norms"]
+    run = finished(
+        exact_flow(net, data, exponential.sum, LATE, measures=kept, record=list(times), show=False)
+    )
+    end = limit(run, data, exponential.sum, optimality=False, show=False)
+    return _measured(run, start, early).assign(
+        end_stable_rank=end.stable_rank,
+        certified=float(end.certified),
+        separation=start.mu,
+        foreseen=early.sorted,
+        takes_off=early.end,
+        excess=float(np.log10(SCALE) + 0.5 * np.log10(WIDTH) + N / np.sqrt(start.mu) * np.log10(N)),
+    )
+
+
+def _measured(run: Trajectory, start: Situation, early: EarlyFlow) -> xr.Dataset:
+    """What the records show; patterns by the cosines of neurons and samples, 0 at a kink."""
+    w = run.weights.values[:, : WIDTH * DIM].reshape(-1, WIDTH, DIM)
+    unit = w / np.linalg.norm(w, axis=2, keepdims=True)
+    own = np.sign(start.a)[:, None] == start.y  # (neuron, sample): of one sign
+    active = unit @ start.x.T > ACTIVE * start.norms
+    right = (active == own).all(axis=2) | ~active.any(axis=2)
+    sums = [start.x[start.y == sign].sum(axis=0) for sign in (1, -1)]
+    plus, minus = (total / np.linalg.norm(total) for total in sums)
+    events = run.events
+    assert events is not None  # an exact flow tells them
+    last = float(np.exp(events["log_time"].values.max(initial=-np.inf)))
+    until = np.flatnonzero(run.time.values <= early.end)[-1]
+    law, _ = early.weights(float(run.time[until]))
+    turned = np.linalg.norm(unit[until] - law / np.linalg.norm(law, axis=1, keepdims=True), axis=1)
+    allowed = EARLY * start.norms.sum() / min(np.linalg.norm(total) for total in sums)
+    time = run.time.values
+    return xr.Dataset(
+        {
+            "clock": ("record", time),
+            "right": (("record", "neuron"), right),
+            "alive": ("neuron", active[-1].any(axis=1)),
+            "hopeful": ("neuron", (active[0] & own).any(axis=1)),
+            "sign": ("neuron", np.sign(start.a)),
+            "cosine": (("record", "neuron"), np.where(start.a > 0, unit @ plus, unit @ minus)),
+            "stable_rank": ("record", run.stable_rank.values),
+            "loss": ("record", run.loss.values),
+            "norm": ("record", run.norms.values[:, 0]),
+            "last_change": last,
+            "loss_then": float(np.interp(last, time, run.loss.values) / run.loss.values[0]),
+            "law_error": float(turned[early.alive].max() / allowed),
+        }
+    )
+
+
+def _after(runs: xr.Dataset) -> xr.DataArray:
+    """Which records are after the early phase."""
+    return runs.clock > runs.takes_off
+
+
+def _wrong(runs: xr.Dataset) -> xr.DataArray:
+    """How many neurons, at any record after the last change, are neither right nor dead."""
+    settled = runs.clock > runs.last_change * (1 + 1e-9)
+    return ((1 - runs.right) * settled).sum("neuron").max("record")
+
+
+def _power(runs: xr.Dataset) -> np.ndarray:
+    """The power of t with which the loss falls over the last factor of ten."""
+    late = runs.isel(record=slice(-LATE_RECORDS // 3, None)).transpose("seed", "record", ...)
+    return _fitted(late.clock.values.T, late.loss.values.T)
+
+
+def _fitted(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The power of x with which y grows along the first axis, by least squares."""
+    with np.errstate(invalid="ignore", divide="ignore"):  # no power of what is not positive
+        u, v = np.log(x), np.log(y)
+        u = u - u.mean(axis=0)
+        return np.asarray((u * v).sum(axis=0) / (u * u).sum(axis=0))
+
+
+def draw_alignment(runs: xr.Dataset) -> Figure:
+    """One seed's neurons turning, norm and loss, and the stable ranks of all seeds."""
+    with plot.style():
+        figure, axes = plot.panels(2, 2)
+        one = runs.isel(seed=0)
+        _draw_directions(axes[0, 0], one)
+        ax = axes[0, 1]
+        units = (runs.clock / runs.takes_off).transpose("record", "seed")
+        shown = runs.transpose("record", "seed", ...)
+        ax.plot(units, shown.loss / shown.loss[0], color=plot.PALETTE[1], alpha=0.4, linewidth=0.7)
+        ax.plot(units, shown.norm / shown.norm[-1], color=plot.PALETTE[2], alpha=0.4, linewidth=0.7)
+        ax.plot(units, shown.right.mean("neuron"), color=plot.PALETTE[0], alpha=0.4, linewidth=0.7)
+        for colour, label in zip(plot.PALETTE, ("neurons sorted", "loss", r"$\|W\|$"), strict=False):
+            ax.plot([], [], color=colour, label=label)
+        ax.set(xlim=(0, 2), xlabel="$t / t_e$", ylabel="share; relative to start or end")
+        ax.set_title("(b) neurons are sorted before the loss falls")
+        ax.legend(loc="center left", bbox_to_anchor=(0.0, 0.4))
+        ax = axes[1, 0]
+        ax.plot(units, shown.stable_rank, color=plot.PALETTE[0], alpha=0.5, linewidth=0.7)
+        ax.axhline(2, color=plot.GUIDE, linestyle="--", linewidth=0.8)
+        ax.set(xscale="symlog", xlim=(0, None), ylim=(1, None), xlabel="$t / t_e$", title="(c) stable rank")
+        ax.set_ylabel("stable rank of $W$")
+        ax = axes[1, 1]
+        late = shown.isel(record=slice(-LATE_RECORDS, None))
+        ax.plot(late.clock, late.loss, color=plot.PALETTE[1], alpha=0.5, linewidth=0.7)
+        t = np.array([5.0, LATE])
+        plot.theory(ax, t, 2 / t, r"$\propto 1/t$")
+        ax.set(xscale="log", yscale="log", xlabel="time $t$", ylabel="summed loss", title="(d) loss")
+        ax.legend()
+    return figure
+
+
+def _draw_directions(ax: Axes, one: xr.Dataset) -> None:
+    units = (one.clock / one.takes_off).values
+    kinds = (("lives, $a_j > 0$", 1, True), ("lives, $a_j < 0$", -1, True), ("dies", 0, False))
+    for (label, sign, lives), colour in zip(kinds, (*plot.PALETTE[:2], plot.GUIDE), strict=True):
+        chosen = (one.alive > 0) == lives
+        chosen = chosen & (one.sign == sign) if sign else chosen
+        lines = one.cosine.transpose("record", "neuron").values[:, chosen.values]
+        ax.plot(units, lines, color=colour, linewidth=0.8, alpha=0.8)
+        ax.plot([], [], color=colour, label=label)
+    ax.axvline(float(one.last_change / one.takes_off), color=plot.GUIDE, linestyle="--", linewidth=0.8)
+    ax.set(xlim=(0, 1.5), ylim=(-1.05, 1.05), xlabel="$t / t_e$", ylabel="cosine with the sum of its class")
+    ax.set_title("(a) neurons of one network")
+    ax.legend(loc="center right", bbox_to_anchor=(1.0, 0.65))
+
+
+MU = Check(
+    "μ = min yᵢ yⱼ cos(xᵢ, xⱼ)",
+    lambda runs: runs.separation,
+    at_least(1e-6, "positive"),
+)
+
+ALIGNMENT = Experiment(
+    name="alignment",
+    title="From a small start neurons align with their class before the loss falls",
+    run=run_alignment,
+    draw=draw_alignment,
+    seeds=20,
+    cost=0.6,
+    about=(
+        "8 orthogonally separable samples in 6 dimensions, the classes in cones at 117 degrees; 16 ReLU "
+        "neurons, both layers trained from a balanced start of norm 1e-4 a layer; exact gradient flow of the "
+        "summed exponential loss to t = 1000, and its certified limit. tₑ is the time at which an output "
+        "reaches 0.01. The paper's own runs are on MNIST."
+    ),
+    claims=(
+        Claim(
+            sentence="Every neuron becomes active on exactly its class or dead, and stays so.",
+            source="ICLR, Theorem 1",
+            metric="neurons that are neither, at any record after the last change of a pattern",
+            measure=_wrong,
+            expected=at_most(0.0, "none"),
+            hypotheses=(MU,),
+        ),
+        Claim(
+            sentence="This happens before the loss begins to fall.",
+            source="ICLR, Theorem 1",
+            metric="loss at the last change of a pattern / at the start",
+            measure=lambda runs: runs.loss_then,
+            expected=between(0.99, 1.01, "outputs below 0.01 change the loss by one percent at the most"),
+            hypotheses=(MU,),
+            form="{:.6f}",
+        ),
+        Claim(
+            sentence="A neuron that is active on some sample of its sign at the start does not die.",
+            source="ICLR, Theorem 1",
+            metric="such neurons that are dead at the end",
+            measure=lambda runs: (runs.hopeful * (1 - runs.alive)).sum("neuron"),
+            expected=at_most(0.0, "none"),
+            hypotheses=(MU,),
+        ),
+        Claim(
+            sentence="Until then each neuron turns alone, by a law that has a closed form.",
+            source="ICLR, section 3; solved in docs/theory/min_alignment.md",
+            metric="largest error of a direction at tₑ / 0.01 Σ|xᵢ| / min |x±|",
+            measure=lambda runs: runs.law_error,
+            expected=at_most(1.0, "outputs up to 0.01 change the pulls by as much, for a time of 1 / |x±|"),
+        ),
+        Claim(
+            sentence="The closed form tells from the start when the last neuron is sorted.",
+            source="rankfall, docs/theory/min_alignment.md",
+            metric="time of the last change of a pattern / the time foreseen",
+            measure=lambda runs: runs.last_change / runs.foreseen,
+            expected=between(0.99, 1.01, "outputs below 0.01 change the pulls by one percent at the most"),
+            form="{:.6f}",
+        ),
+        Claim(
+            sentence="Then the stable rank of the first layer is at most 2.",
+            source="ICLR, Theorem 1",
+            metric="largest stable rank of W after tₑ",
+            measure=lambda runs: runs.stable_rank.where(_after(runs)).max("record"),
+            expected=at_most(2.0 + 1e-4, "2, and the order of the start"),
+            hypotheses=(MU,),
+        ),
+        Claim(
+            sentence="It ends at most at 2.",
+            source="ICLR, Theorem 1",
+            metric="stable rank of W in the certified limit",
+            measure=lambda runs: runs.end_stable_rank,
+            expected=at_most(2.0, "the number in the theorem"),
+            hypotheses=(
+                MU,
+                Check(
+                    "share of the limits that are certified",
+                    lambda runs: runs.certified,
+                    at_least(1.0, "every limit has its certificate"),
+                ),
+            ),
+        ),
+        Claim(
+            sentence="The loss falls at least like 1/t.",
+            source="ICLR, Theorem 1",
+            metric="power of t with which the loss falls, t from 100 to 1000",
+            measure=_power,
+            expected=at_most(-1.0, "the rate in the theorem; 1/(t log t) is what two layers have in the end"),
+            hypotheses=(MU,),
+        ),
+        Claim(
+            sentence="A start far larger than the theorem asks for is small enough.",
+            source="rankfall",
+            metric="log₁₀ of our start / exp(−(n/√μ) log n)/√h, the order in the theorem",
+            measure=lambda runs: runs.excess * (runs.loss_then > 0.99),
+            expected=at_least(3.0, "more than any constant would account for"),
+        ),
+    ),
+)
+
+# --- the time it takes ------------------------------------------------------------------------------------
+
+SIZES, ANGLES, NEURONS = (4, 8, 16, 32, 64), (0.55, 0.65, 0.8), 30
+
+
+def run_time(seed: int) -> xr.Dataset:
+    """The time of the last change of a pattern, in closed form, for many sizes and separations."""
+    found = np.array([[_sorting(n, angle, seed) for n in SIZES] for angle in ANGLES])
+    return xr.Dataset(
+        {
+            "sorted": (("angle", "samples"), found[..., 0]),
+            "separation": (("angle", "samples"), found[..., 1]),
+        },
+        {"angle": list(ANGLES), "samples": list(SIZES)},
+    )
+
+
+def _sorting(n: int, angle: float, seed: int) -> tuple[float, float]:
+    data = orthogonally_separable(n=n, dim=DIM, seed=seed, angle=angle * np.pi)
+    start = Situation(Network.balanced((DIM, NEURONS, 1), 0.0, SCALE, seed), data, exponential.sum)
+    return EarlyFlow(start).sorted, start.mu
+
+
+def _bound(runs: xr.Dataset) -> xr.DataArray:
+    return np.log(runs.samples) * runs.separation**-0.5
+
+
+def _growth(runs: xr.Dataset) -> np.ndarray:
+    """By how much the ratio to the bound grows with n, angle by angle, and with 1/μ, size by size."""
+    middle = (runs.sorted / _bound(runs)).median("seed")
+    by_size = middle.isel(samples=-1) / middle.isel(samples=0)
+    by_angle = middle.isel(angle=0) / middle.isel(angle=-1)
+    return np.append(by_size.values, by_angle.values)
+
+
+def _size_power(runs: xr.Dataset) -> np.ndarray:
+    """The power of n with which the median time falls, angle by angle."""
+    middle = runs.sorted.median("seed").transpose("samples", "angle").values
+    return _fitted(runs.samples.values[:, None], middle)
+
+
+def draw_time(runs: xr.Dataset) -> Figure:
+    """The times beside the bound, and against the number of samples."""
+    with plot.style():
+        figure, axes = plot.panels(2)
+        for angle, colour in zip(ANGLES, plot.colours(len(ANGLES)), strict=True):
+            one = runs.sel(angle=angle).transpose("samples", "seed")
+            label = rf"{180 * angle:.0f}°"
+            shift = 1 + 0.12 * (ANGLES.index(angle) - 1)
+            x = np.broadcast_to(one.samples.values[:, None] * shift, one.sorted.shape).ravel()
+            ratio = (one.sorted / _bound(one)).values.ravel()
+            plot.simulation(axes[0, 0], x, ratio, label, color=colour, markersize=2, markevery=1)
+            plot.simulation(axes[0, 1], x, one.sorted.values.ravel(), label, color=colour, markersize=2,
+                            markevery=1)  # fmt: skip
+        n = np.array([4.0, 64.0])
+        plot.theory(axes[0, 0], n, [1, 1], r"$\log n / \sqrt{\mu}$", linestyle="--")
+        plot.theory(axes[0, 1], n, 3 / n, r"$\propto 1/n$")
+        axes[0, 0].set(ylabel=r"$t_1 \sqrt{\mu} / \log n$", title="(a) beside the bound")
+        axes[0, 1].set(ylabel="time of the last change, $t_1$", title="(b) more samples sort faster")
+        for ax in axes[0]:
+            ax.set(xscale="log", yscale="log", xlabel="samples $n$")
+            ax.set_xticks(SIZES, labels=[str(size) for size in SIZES])
+            ax.minorticks_off()
+        axes[0, 1].legend(title="angle of the classes", ncols=2)
+        axes[0, 0].legend()
+    return figure
+
+
+TIME = Experiment(
+    name="time",
+    title="How long the neurons take to align",
+    run=run_time,
+    draw=draw_time,
+    seeds=20,
+    cost=0.2,
+    about=(
+        "The last change of an activation pattern in the early phase, from the closed form of the early flow "
+        "of the summed exponential loss: 4 to 64 orthogonally separable samples in 6 dimensions, three "
+        "angles between the classes, 30 neurons."
+    ),
+    claims=(
+        Claim(
+            sentence="The neurons are sorted by a time of the order log n / √μ.",
+            source="ICLR, Theorem 1 and abstract",
+            metric="t₁ √μ / log n (medians): 64 over 4 samples, by angle; and least over largest angle, by n",
+            measure=_growth,
+            expected=at_most(1.0, "a bound of this order: the ratio grows neither with n nor with 1/μ"),
+            note="The paper's constant has no number. Here the ratio is at most about 1.",
+        ),
+        Claim(
+            sentence="The time does not grow with n at all: it falls, as the summed pull grows.",
+            source="rankfall",
+            metric="power of n with which the median of t₁ changes, three angles",
+            measure=_size_power,
+            expected=at_most(0.0, "no growth, where the bound grows like log n"),
+        ),
+    ),
+)
+
+# --- MNIST ------------------------------------------------------------------------------------------------
+
+MNIST = Experiment(
+    name="mnist",
+    title="MNIST digits 0 and 1: alignment, then growth, then a low stable rank",
+    needs="MNIST",
+    about=(
+        "Digits 0 and 1, centred by their common mean, 50 neurons, all weights N(0, 1e-12), descent on both "
+        "layers with the step 2e-3."
+    ),
+    claims=(
+        Claim(
+            sentence="The neurons are aligned with their class after about 2000 steps.",
+            source="ICLR, experiments",
+            metric="share of the living neurons within 10 degrees of the sum of their class, step 2000",
+            measure=None,
+            expected=at_least(0.9, "almost all, our reading of the figure"),
+            recorded="needs data",
+        ),
+        Claim(
+            sentence="The stable rank falls below 2, close to 1.",
+            source="ICLR, experiments",
+            metric="stable rank of W after 15000 steps",
+            measure=None,
+            expected=between(1.0, 1.2, "close to 1, our reading of the figure"),
+            recorded="needs data",
+        ),
+    ),
+)
+
+# --- the paper --------------------------------------------------------------------------------------------
+
+PAPER = Paper(
+    "min",
+    "Early neuron alignment in two-layer ReLU networks with small initialization",
+    MIN,
+    (ALIGNMENT, TIME, MNIST),
+)

@@ -1,0 +1,101 @@
+"""What became of an experiment: its claims as plain rows for JSON and the page, and its figure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from rankfall.papers.claim import Claim, Judged, Measured
+from rankfall.papers.experiment import Experiment, Paper
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """An experiment with its verdicts.
+
+    - `paper`, `experiment`: what was run; `seeds`: how many seeds.
+    - `rows`: a plain dictionary for each claim, see `row`.
+    - `figure`: the figure as SVG; empty where there is none.
+    - `seconds`: what the runs took, added over all seeds.
+    - `news`: what was done now, and why: "run: new", "from the cache", "judged again: ...".
+    """
+
+    paper: Paper
+    experiment: Experiment
+    seeds: int
+    rows: tuple[dict[str, Any], ...]
+    figure: str = ""
+    seconds: float = 0.0
+    news: str = ""
+
+
+def judged_rows(paper: Paper, experiment: Experiment, runs: xr.Dataset | None) -> tuple[dict[str, Any], ...]:
+    """Judge every claim of the experiment."""
+    first = first_number(paper, experiment)
+    return tuple(
+        row(paper, experiment, first + offset, claim, claim.judge(runs), runs)
+        for offset, claim in enumerate(experiment.claims)
+    )
+
+
+def first_number(paper: Paper, experiment: Experiment) -> int:
+    """The number of the experiment's first claim: claims are counted through the paper from 1."""
+    names = [e.name for e in paper.experiments]
+    before = paper.experiments[: names.index(experiment.name)]
+    return 1 + sum(len(e.claims) for e in before)
+
+
+def row(
+    paper: Paper, experiment: Experiment, number: int, claim: Claim, judged: Judged, runs: xr.Dataset | None
+) -> dict[str, Any]:
+    """A claim and its verdict, as JSON has it."""
+    measured = judged.measured
+    return {
+        "paper": paper.name,
+        "number": number,
+        "figure": experiment.name,
+        "sentence": claim.sentence,
+        "source": claim.source,
+        "metric": claim.metric,
+        "expected": claim.expected.told,
+        "because": claim.expected.because,
+        "seeds": 0 if runs is None else int(runs.sizes["seed"]),
+        "measured": "" if measured is None else str(measured),
+        "values": {} if measured is None else _values(measured),
+        "verdict": judged.verdict,
+        "recorded": claim.recorded,
+        "hypotheses": [_check(check) for check in judged.hypotheses],
+        "certificate": None if judged.certificate is None else _check(judged.certificate),
+        "needs": experiment.needs,
+        "note": claim.note,
+        "command": f"rankfall reproduce {paper.name} --claim {number}",
+    }
+
+
+def _values(measured: Measured) -> dict[str, Any]:
+    """The spread of the numbers; what is not finite is left out, since JSON has no word for it."""
+    finite = measured.values[np.isfinite(measured.values)]
+    names = ("low", "median", "high")
+    numbers = dict(zip(names, np.quantile(finite, (0, 0.5, 1)).tolist(), strict=True)) if finite.size else {}
+    return numbers | {"within": int(measured.within.sum()), "of": int(measured.within.size)}
+
+
+def _check(check: Measured) -> dict[str, Any]:
+    return {
+        "metric": check.metric,
+        "expected": check.expected.told,
+        "because": check.expected.because,
+        "measured": str(check),
+        "holds": check.holds,
+    }
+
+
+def counts(rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, int]]:
+    """How many claims of each paper have each verdict."""
+    table: dict[str, dict[str, int]] = {}
+    for entry in rows:
+        of_paper = table.setdefault(entry["paper"], {})
+        of_paper[entry["verdict"]] = of_paper.get(entry["verdict"], 0) + 1
+    return table

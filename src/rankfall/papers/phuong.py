@@ -1,0 +1,378 @@
+"""Phuong and Lampert: The inductive bias of ReLU networks on orthogonally separable data. ICLR 2021."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from rankfall import plot
+from rankfall.data import Data, orthogonally_separable
+from rankfall.dynamics import Until, exact_flow
+from rankfall.limits import Limit, limit
+from rankfall.loss import logistic
+from rankfall.network import Network
+from rankfall.papers.claim import Check, Claim, at_least, at_most, near
+from rankfall.papers.experiment import Experiment, Paper, finished
+from rankfall.theory.assessment import assessed
+from rankfall.theory.early_flow import EarlyFlow
+from rankfall.theory.phuong_lampert import RESULTS, ClassMargins, class_margins, learning
+from rankfall.theory.situation import Situation
+from rankfall.theory.sources import PHUONG
+from rankfall.trajectory import Trajectory
+
+SIGNS = (1, -1)
+VANISHED = 1e-8  # a neuron shorter than this part of the longest is none
+
+# --- Theorem 1: one neuron a class ------------------------------------------------------------------------
+
+N, DIM, WIDTH, SCALE = 12, 6, 20, 1e-4
+LOG_TIMES = np.linspace(1.0, 40.0, 53)  # ln t of the records
+WINDOW = 1.0  # degrees
+
+
+def run_limits(seed: int) -> xr.Dataset:
+    """The directions of both signs over time, and the certified limit."""
+    data = orthogonally_separable(n=N, dim=DIM, seed=seed)
+    s = Situation(Network.balanced((DIM, WIDTH, 1), slope=0.0, scale=SCALE, seed=seed), data, logistic)
+    ends = class_margins(s.x, s.y)
+    assert ends is not None  # orthogonally separable
+    until = Until(log_time=float(LOG_TIMES[-1]))
+    run = finished(exact_flow(s.network, data, s.loss, until, clock="loss", measures=["weights"], show=False))
+    end = limit(run, data, s.loss, optimality=False, show=False)
+    return xr.merge([_directions(run, s, ends), _at_the_end(end, s, ends)])
+
+
+def _degrees(vectors: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    """Angles with a unit vector; by the distance, since a cosine does not tell small angles."""
+    units = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.asarray(np.degrees(2 * np.arcsin(np.minimum(np.linalg.norm(units - unit, axis=-1) / 2, 1))))
+
+
+def _directions(run: Trajectory, s: Situation, ends: ClassMargins) -> xr.Dataset:
+    """Angles of sum |a_j| w_j of each sign with the sum of its class, and with its max-margin vector."""
+    theta = run["weights"].values
+    w = theta[:, : s.w.size].reshape(-1, *s.w.shape)
+    times, early = run.dataset["log_time"].values, np.log(EarlyFlow(s).end)
+    angles, sorted_out, apart = [], [], []
+    for sign, margin in zip(SIGNS, (ends.plus, ends.minus), strict=True):
+        strengths = np.abs(theta[:, s.w.size :]) * (sign * s.a > 0)
+        total = s.x[s.y == sign].sum(axis=0)
+        total /= np.linalg.norm(total)
+        sums = np.einsum("tj,tjd->td", strengths, w)
+        to = [_degrees(sums, unit) for unit in (total, margin)]
+        angles.append([np.interp(LOG_TIMES, times, angle) for angle in to])
+        sorted_out.append([np.interp(early, times, angle) for angle in to])
+        apart.append(_degrees(total, margin))
+    return xr.Dataset(
+        {
+            "angle": (("sign", "of", "log_time"), np.array(angles)),
+            "early_angle": (("sign", "of"), np.array(sorted_out)),
+            "apart": ("sign", np.array(apart)),
+            "early": early,
+        },
+        {"sign": list(SIGNS), "of": ["class sum", "max-margin vector"], "log_time": LOG_TIMES},
+    )
+
+
+def _at_the_end(end: Limit, s: Situation, ends: ClassMargins) -> xr.Dataset:
+    lengths, a = np.linalg.norm(end.W, axis=1), np.asarray(end.network.weights[1])[0]
+    lives = lengths > VANISHED * lengths.max()
+    toward = np.where(s.a[:, None] > 0, ends.plus, ends.minus)
+    blocks = [np.linalg.svd(end.W[sign * s.a > 0], compute_uv=False) for sign in SIGNS]
+    strengths = [(a[sign * a > 0] ** 2).sum() for sign in SIGNS]
+    sees = (s.w @ s.x.T > 0).any(axis=1)
+    return xr.Dataset(
+        {
+            "applies": float(assessed(RESULTS[0], s).status == "applies"),
+            "certified": float(end.certified),
+            "residual": max(end.residuals.values()),
+            "off": _degrees(end.W[lives], toward[lives]).max(),
+            "second": ("sign", np.array([values[1] / values[0] for values in blocks])),
+            "strength": ("sign", np.array(strengths)),
+            "predicted_strength": ("sign", np.array([ends.a, ends.b])),
+            "stable_rank": end.stable_rank,
+            "predicted_stable_rank": ends.stable_rank,
+            "norm": end.norm**2,
+            "living": lives.sum(),
+            "recruited": (lives & ~learning(s)).sum(),
+            "unseen": (lives & ~sees).sum(),
+        }
+    )
+
+
+def _ratio(runs: xr.Dataset) -> xr.DataArray:
+    """A/B over its prediction."""
+    part = runs.strength / runs.predicted_strength
+    return part.sel(sign=1) / part.sel(sign=-1)
+
+
+def draw_limits(runs: xr.Dataset) -> Figure:
+    """Angles over time, strengths and stable ranks against their predictions."""
+    since = LOG_TIMES / np.log(10)
+    with plot.style():
+        figure, axes = plot.panels(3)
+        left, middle, right = axes[0]
+        for i, of in enumerate(runs.of.values):
+            lines = runs.angle.sel(of=of, sign=1).transpose("log_time", "seed")
+            left.plot(since, lines, color=plot.PALETTE[i], linewidth=0.5, alpha=0.35)
+            left.plot(since, lines.median("seed"), color=plot.PALETTE[i], label=f"with the {of}")
+        left.axvline(float(runs.early.mean()) / np.log(10), color=plot.GUIDE, linewidth=0.8, linestyle="--")
+        left.set(xlabel=r"time $t$ (power of ten)", ylabel="angle of the positive neurons (degrees)")
+        left.set(ylim=(0, 32), title="(a) first the mean, then the margin")
+        left.legend()
+        for i, sign in enumerate(SIGNS):
+            of_sign = runs.sel(sign=sign)
+            name = f"$a_j {'>' if sign > 0 else '<'} 0$"
+            plot.simulation(middle, of_sign.predicted_strength, of_sign.strength, name, color=plot.PALETTE[i])
+        plot.simulation(right, runs.predicted_stable_rank, runs.stable_rank, color=plot.PALETTE[2])
+        for ax in (middle, right):
+            ends = np.array(ax.get_xlim())
+            plot.theory(ax, ends, ends, "equal")
+        middle.set(xlabel=r"predicted $1/\gamma_\pm$", ylabel="$A$, $B$ at margin 1")
+        middle.set_title("(b) strengths of the limits")
+        middle.legend()
+        right.set(
+            xlabel="predicted stable rank", ylabel=r"stable rank of $W$", title="(c) rank of the limits"
+        )
+    return figure
+
+
+_SURE = (
+    Check(
+        "the hypotheses of the theorem hold: 1 yes, 0 no",
+        lambda runs: runs.applies,
+        at_least(1.0, "all of them"),
+    ),
+    Check("the limits are certified: 1 yes, 0 no", lambda runs: runs.certified, at_least(1.0, "all of them")),
+)
+
+LIMITS = Experiment(
+    name="limits",
+    title="Orthogonally separable data: certified limits, one neuron a class",
+    run=run_limits,
+    draw=draw_limits,
+    seeds=20,
+    cost=1.0,
+    about=(
+        "Twelve samples in six dimensions, each class in a cone around its axis, the axes at 135 degrees, "
+        "norms from 1/2 to 3/2. Twenty ReLU neurons from a balanced start of norm 1e-4, gradient flow of "
+        "the mean logistic loss, followed exactly to t = e^40; then the limit, with its certificate. Data "
+        "and sizes are our choice. The early phase ends where an output reaches 0.01."
+    ),
+    claims=(
+        Claim(
+            sentence="Every living neuron ends along the max-margin vector of the class of its sign.",
+            source="Theorem 1",
+            metric="largest angle of a living neuron with u₊ (aⱼ > 0) or u₋ (aⱼ < 0), degrees",
+            measure=lambda runs: runs.off,
+            expected=at_most(1e-5, "limits and vectors are known to 1e-10, and directions to the root of it"),
+            hypotheses=_SURE,
+        ),
+        Claim(
+            sentence="The neurons of one sign have rank one.",
+            source="Theorem 1",
+            metric="second singular value of W₊ and of W₋ / the first",
+            measure=lambda runs: runs.second,
+            expected=at_most(1e-8, "a singular value below this counts as zero"),
+            hypotheses=_SURE,
+        ),
+        Claim(
+            sentence="The strengths of the two signs are as their inverse margins: A : B = 1/γ₊ : 1/γ₋.",
+            source="rankfall, after Theorem 1",
+            metric="(A/B) / (γ₋/γ₊), with A, B the sums of aⱼ² over each sign",
+            measure=lambda runs: (
+                (runs.strength / runs.predicted_strength).prod("sign", skipna=False)
+                / (runs.strength / runs.predicted_strength).sel(sign=-1) ** 2
+            ),
+            expected=near(1.0, 1e-8, "limits are known to 1e-10"),
+            form="{:.10f}",
+            hypotheses=_SURE,
+        ),
+        Claim(
+            sentence="The stable rank is 2(A+B)/((A+B) + √((A-B)² + 4AB cos²(u₊, u₋))).",
+            source="rankfall, after Theorem 1",
+            metric="stable rank of W at the limit / the formula",
+            measure=lambda runs: runs.stable_rank / runs.predicted_stable_rank,
+            expected=near(1.0, 1e-8, "limits are known to 1e-10"),
+            form="{:.10f}",
+            hypotheses=_SURE,
+        ),
+        Claim(
+            sentence="When the early phase ends, the neurons point to the sum of their class.",
+            source="rankfall, after Min et al. 2024",
+            metric="angle of Σ |aⱼ| wⱼ of each sign with the sum of its class, degrees",
+            measure=lambda runs: runs.early_angle.sel(of="class sum"),
+            expected=at_most(
+                WINDOW, "outputs of 0.01 turn the pulls by 0.6 degrees at most; the start is finite"
+            ),
+            hypotheses=_SURE,
+        ),
+        Claim(
+            sentence="That is not where they end: they turn to the max-margin vector later.",
+            source="rankfall",
+            metric="angle with the max-margin vector / with the class sum, at the end of the early phase",
+            measure=lambda runs: (
+                runs.early_angle.sel(of="max-margin vector") / runs.early_angle.sel(of="class sum")
+            ),
+            expected=at_least(2.0, "clearly nearer to the one than to the other"),
+            hypotheses=_SURE,
+        ),
+        Claim(
+            sentence="Some neurons that see only samples of the other class at the start end alive.",
+            source="rankfall",
+            metric="such neurons, all seeds together",
+            measure=lambda runs: (runs.recruited - runs.unseen).sum(),
+            expected=at_least(1.0, "one is enough"),
+            form="{:.0f}",
+            hypotheses=_SURE,
+            note="The other class pushes them away, and with that to their own.",
+        ),
+    ),
+)
+
+# --- who lives: the part of the small start ---------------------------------------------------------------
+
+TURNS = (100, 150, 174)  # degrees: where the neuron starts that sees x_2 alone
+SCALES = (1.0, 0.5, 0.3, 0.2, 0.1, 0.01)
+LENGTHS = np.sqrt([4.6e-3, 1e-6, 1e-4])
+
+
+def run_support(seed: int) -> xr.Dataset:
+    """The limits of three neurons on three samples, from starts of several sizes."""
+    x = np.array([[1, 0], 20 * _unit(85), [0, -1]])
+    data = Data(x, [1.0, 1.0, -1.0], "a far sample")
+    ends = class_margins(data.x, data.y)
+    assert ends is not None
+    shape = len(TURNS), len(SCALES)
+    size, off, residual, certified = (np.zeros(shape) for _ in range(4))
+    for at in np.ndindex(*shape):
+        lengths = SCALES[at[1]] * LENGTHS
+        first = lengths[:, None] * np.array([_unit(85), _unit(TURNS[at[0]]), _unit(-95)])
+        network = Network([first, [lengths * [1, 1, -1]]])
+        end = limit(network, data, "exponential", optimality=False, show=False)
+        long = np.linalg.norm(end.W, axis=1)
+        size[at], residual[at] = long[1] / long[0], max(end.residuals.values())
+        off[at], certified[at] = _degrees(end.W[0], ends.plus), end.certified
+    names = ("turn", "scale")
+    return xr.Dataset(
+        {
+            "size": (names, size),
+            "off": (names, off),
+            "residual": (names, residual),
+            "certified": (names, certified),
+            "pull": float(ends.support[1]),
+        },
+        {"turn": list(TURNS), "scale": list(SCALES)},
+    )
+
+
+def _unit(degrees: float) -> np.ndarray:
+    return np.array([np.cos(np.radians(degrees)), np.sin(np.radians(degrees))])
+
+
+def draw_support(runs: xr.Dataset) -> Figure:
+    """The data and the starts; the length of the second neuron at the limit over the size of the start."""
+    with plot.style():
+        figure, axes = plot.panels(2)
+        left, right = axes[0]
+        for degrees, colour in zip(TURNS, plot.colours(len(TURNS)), strict=True):
+            left.annotate("", 14 * _unit(degrees), (0, 0), arrowprops={"arrowstyle": "->", "color": colour})
+            line = runs.size.isel(seed=0).sel(turn=degrees)
+            plot.simulation(right, SCALES, line, f"{degrees}°", color=colour, linestyle="-", linewidth=0.7)
+        for place, name in (((1, 0), "$x_1$"), (20 * _unit(85), "$x_2$"), ((0, -1), "$x_3$")):
+            left.plot(*place, "o", color=plot.PALETTE[1] if name == "$x_3$" else plot.INK, markersize=4)
+            left.annotate(name, place, (5, -9 if name == "$x_3$" else 2), textcoords="offset points")
+        edge = 16 * _unit(175)
+        left.plot([0, edge[0]], [0, edge[1]], color=plot.GUIDE, linestyle="--", linewidth=0.8)
+        left.set(xlim=(-17, 6), ylim=(-3, 23), xlabel="$x$", ylabel="$y$")
+        left.set_title("(a) samples, and three starts of $w_2$")
+        right.set(xscale="log", xlabel=r"size $\lambda$ of the start", ylabel=r"$|w_2| / |w_1|$ at the limit")
+        right.set_title("(b) does the second neuron live?")
+        right.legend(title="start of $w_2$", loc="lower left")
+    return figure
+
+
+_CERTIFIED = Check(
+    "residuals of the limits", lambda runs: runs.residual, at_most(1e-10, "the tolerance of a certificate")
+)
+_UNSUPPORTED = Check(
+    "is x₂ a support vector of its class? 1 yes, 0 no", lambda runs: runs.pull, at_most(0.0, "it is not")
+)
+
+SUPPORT = Experiment(
+    name="support",
+    title="Who lives? A neuron that sees no support vector depends on the size of the start",
+    run=run_support,
+    draw=draw_support,
+    cost=8.0,
+    about=(
+        "Ours: x₁ = (1, 0) and x₂, 20 long at 85 degrees, are positive, x₃ = (0, -1) is negative; the "
+        "support vectors are x₁ and x₃. Of three balanced neurons the second sees x₂ alone, being at 100, "
+        "150 or 174 degrees, and is the shortest. The start is scaled by λ; at λ = 1 no output exceeds 0.1."
+    ),
+    claims=(
+        Claim(
+            sentence="A neuron that sees a sample of its class, but no support vector, can vanish.",
+            source="rankfall",
+            metric="‖w₂‖/‖w₁‖ at the limit from λ = 1, starts at 150 and 174 degrees",
+            measure=lambda runs: runs["size"].sel(scale=1.0)[..., runs.turn >= 150],
+            expected=at_most(VANISHED, "shorter than this is none; both end at exactly 0"),
+            hypotheses=(_CERTIFIED, _UNSUPPORTED),
+            note="The pull of x₂ ends before the neuron has turned to x₁, which pulls for ever.",
+        ),
+        Claim(
+            sentence="From a start that is small enough it lives.",
+            source="rankfall, after Theorem 1",
+            metric="‖w₂‖/‖w₁‖ at the limit from λ = 0.1 and 0.01, all three starts",
+            measure=lambda runs: runs["size"][..., runs.scale <= 0.1],
+            expected=at_least(1e-3, "a tenth of the ratio of the lengths at the start, 0.0147"),
+            hypotheses=(_CERTIFIED, _UNSUPPORTED),
+        ),
+        Claim(
+            sentence="The first neuron ends along the max-margin vector from starts of any size.",
+            source="Theorem 1",
+            metric="angle of w₁ with u₊, degrees",
+            measure=lambda runs: runs.off,
+            expected=at_most(1e-5, "limits are known to 1e-10, and directions to the root of it"),
+            hypotheses=(_CERTIFIED,),
+        ),
+    ),
+)
+
+# --- digits -----------------------------------------------------------------------------------------------
+
+DIGITS = Experiment(
+    name="digits",
+    title="The digits 0 and 1 of MNIST",
+    about=(
+        "The digits 0 and 1, a two-layer ReLU network with all initial weights scaled by 0.05, stochastic "
+        "gradient descent with batches of 50 and steps of 0.1, for 500 epochs."
+    ),
+    needs="MNIST",
+    claims=(
+        Claim(
+            sentence="After training, the neurons of one sign point in one direction.",
+            source="experiments",
+            metric="second singular value of W₊ and of W₋ / the first",
+            measure=None,
+            expected=at_most(0.1, "a tenth: our reading, since training is finite"),
+            recorded="needs data",
+        ),
+        Claim(
+            sentence="These directions are the max-margin vectors of the two classes.",
+            source="experiments",
+            metric="cosine of Σ |aⱼ| wⱼ of each sign with the max-margin vector of its class",
+            measure=None,
+            expected=at_least(0.9, "our reading, since training is finite and the margin problem is flat"),
+            recorded="needs data",
+        ),
+    ),
+)
+
+# --- the paper --------------------------------------------------------------------------------------------
+
+PAPER = Paper(
+    "phuong",
+    "The inductive bias of ReLU networks on orthogonally separable data",
+    PHUONG,
+    (LIMITS, SUPPORT, DIGITS),
+)

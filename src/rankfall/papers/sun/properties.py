@@ -1,0 +1,285 @@
+"""Sun and Tran, section 4: two properties of the limit, on certified limits; and when the second holds."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from rankfall import plot
+from rankfall.data import Data, nearly_orthogonal, p_orthogonality
+from rankfall.limits import Limit, limit
+from rankfall.loss import exponential
+from rankfall.network import Network
+from rankfall.papers.claim import Check, Claim, at_least, at_most
+from rankfall.papers.experiment import Experiment
+from rankfall.theory.situation import Situation
+from rankfall.theory.sun_properties import overlap
+
+N, DIM, WIDTH, SIGMA = 10, 784, 100, 1e-4
+RESIDUAL = 1e-9  # of a certificate: what is called certified is 1e-10 or better, as a rule 1e-15
+P = 10.0  # of the nearly orthogonal data: |x|² = 10 n max |<x_i, x_k>|
+SETS = ("nearly orthogonal", "as in Fig. 1", "as in Fig. 1, balanced labels")
+
+
+def mixture(n: int, dim: int, positive: int, seed: int) -> Data:
+    """The Gaussian mixture of section 5 with a given number of positive labels."""
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(n) < positive, 1.0, -1.0)
+    mean = rng.normal(0.0, 0.01, dim)
+    return Data(y[:, None] * mean + rng.normal(size=(n, dim)), y, "mixture")
+
+
+# --- the two properties -----------------------------------------------------------------------------------
+
+
+def run_properties(seed: int) -> xr.Dataset:
+    """The certified limits on three data sets: margins, stable ranks, residuals, and the hypothesis."""
+    positive = int(np.clip(np.random.default_rng(seed).binomial(N, 0.5), 1, N - 1))
+    sets = (
+        nearly_orthogonal(n=N, dim=DIM, p=P, norm=28.0, seed=seed),
+        mixture(N, DIM, positive, seed),
+        mixture(N, DIM, N // 2, seed),
+    )
+    found = [_properties(data, bias=index > 0, seed=seed) for index, data in enumerate(sets)]
+    return xr.concat(found, dim=xr.Variable("set", list(SETS)))
+
+
+def _properties(data: Data, bias: bool, seed: int) -> xr.Dataset:
+    network = Network.fixed_second_layer((data.dim, WIDTH, 1), 0.0, SIGMA, seed, bias=bias)
+    end = limit(network, data, "exponential", optimality=False, show=False)
+    s = Situation(network, data, exponential)
+    return xr.Dataset(
+        {
+            "stable_rank": _stable_rank(end),
+            "blocks": ("sign", list(end.block_stable_ranks.values())),
+            "spread": float(end.margins.max() / end.margins.min() - 1),
+            "certified": float(end.certified),
+            "residual": max(end.residuals.values()),
+            "nearly": 1 / overlap(s),
+            "p": p_orthogonality(data, bias=bias),
+            "positive": int((data.y > 0).sum()),
+        },
+        coords={"sign": ["+", "-"]},
+    )
+
+
+def _stable_rank(end: Limit) -> float:
+    """That of the first layer, its bias left out, as in the paper."""
+    values = np.linalg.svd(np.asarray(end.network.weights[0]), compute_uv=False)
+    return float((values**2).sum() / values[0] ** 2)
+
+
+def _of(runs: xr.Dataset, name: str, which: int = 0) -> xr.DataArray:
+    return runs[name].sel(set=SETS[which])
+
+
+def _certified_ranks(runs: xr.Dataset, which: int) -> xr.DataArray:
+    """The stable ranks of the certified limits; the others are no number."""
+    return _of(runs, "stable_rank", which).where(_of(runs, "certified", which) == 1)
+
+
+def _hypothesis(which: int) -> Check:
+    return Check(
+        "near-orthogonality C = min |xᵢ|² / ((n-1) max |⟨xᵢ, xₖ⟩|)",
+        lambda runs: _of(runs, "nearly", which),
+        at_least(3.0, "C = 3 is enough for property 1; the paper only asks for a large one"),
+    )
+
+
+def _certified(which: int) -> Check:
+    return Check(
+        "largest residual of the KKT conditions among the limits, all of them certified",
+        lambda runs: _of(runs, "residual", which).where(_of(runs, "certified", which) == 1),
+        at_most(RESIDUAL, "double precision; a limit without certificate counts as no number"),
+        "{:.0e}",
+    )
+
+
+def draw_properties(runs: xr.Dataset) -> Figure:
+    """Stable ranks of the limits for each data set, and how far the margins are from equal."""
+    with plot.style():
+        figure, ((ranks, margins),) = plot.panels(2)
+        for place, (which, colour) in enumerate(zip(SETS, plot.PALETTE, strict=False)):
+            spread = np.linspace(-0.25, 0.25, runs.sizes["seed"]) + place
+            values = runs.sel(set=which)
+            ranks.plot(spread, values.stable_rank, "o", ms=3, color=colour)
+            ranks.plot(spread, values.blocks.max("sign"), "x", ms=3, color=colour, alpha=0.7)
+            margins.semilogy(spread, np.maximum(values.spread, 1e-16), "o", ms=3, color=colour)
+        ranks.axhline(2, color=plot.GUIDE, linewidth=0.8, linestyle="--")
+        ranks.plot([], [], "o", ms=3, color=plot.GUIDE, label="whole matrix")
+        ranks.plot([], [], "x", ms=3, color=plot.GUIDE, label="larger of the two sign blocks")
+        ranks.legend(loc="lower right")
+        ranks.set(
+            ylabel=r"stable rank of $W$ in the limit", title="(a) property 2: at most 2?", ylim=(0, None)
+        )
+        margins.set(
+            ylabel=r"$\max_i q_i\,/\min_i q_i - 1$", title="(b) property 1: equal margins?", ylim=(1e-17, 1)
+        )
+        for ax in (ranks, margins):
+            ax.set_xticks(range(3), ["nearly\northogonal", "as in Fig. 1", "as in Fig. 1,\nbalanced"])
+    return figure
+
+
+PROPERTIES = Experiment(
+    name="properties",
+    title="The two properties of section 4, on certified limits",
+    run=run_properties,
+    draw=draw_properties,
+    seeds=20,
+    cost=3.5,
+    about=(
+        "100 ReLU neurons, second layer fixed at ±1/√100, exponential loss, initial weights N(0, 1e-8); "
+        "the limit of gradient flow with its certificate. Three data sets of 10 samples in 784 dimensions: "
+        "nearly orthogonal ones that satisfy the hypothesis (five of each class), the mixture of Fig. 1 with "
+        "biases and random labels, and the same with five of each class."
+    ),
+    claims=(
+        Claim(
+            sentence="In the limit all margins are equal.",
+            source="section 4, property 1",
+            metric="max qᵢ / min qᵢ - 1, qᵢ = yᵢ f(xᵢ)",
+            measure=lambda runs: _of(runs, "spread").where(_of(runs, "certified") == 1),
+            expected=at_most(RESIDUAL, "the residual of a certificate"),
+            hypotheses=(_hypothesis(0),),
+            form="{:.0e}",
+            note="The report leaves it open; it is true with C = 3, and proved on the page of the theorem.",
+        ),
+        Claim(
+            sentence="In the limit the stable rank of W is at most 2.",
+            source="section 4, property 2",
+            metric="stable rank of W in the limit",
+            measure=lambda runs: _of(runs, "stable_rank"),
+            expected=at_most(2.0, "the number in the text"),
+            recorded="refuted",
+            hypotheses=(_hypothesis(0),),
+            certificate=_certified(0),
+            form="{:.2f}",
+        ),
+        Claim(
+            sentence="In the limit all margins are equal, on the paper's own data.",
+            source="section 4, property 1, with the data of section 5",
+            metric="max qᵢ / min qᵢ - 1, qᵢ = yᵢ f(xᵢ)",
+            measure=lambda runs: _of(runs, "spread", 1).where(_of(runs, "certified", 1) == 1),
+            expected=at_most(RESIDUAL, "the residual of a certificate"),
+            recorded="outside its hypotheses",
+            hypotheses=(_hypothesis(1),),
+            form="{:.0e}",
+            note="These data are not nearly orthogonal. It holds all the same.",
+        ),
+        Claim(
+            sentence="In the limit the stable rank of W is at most 2, on the paper's own data.",
+            source="section 4, property 2, with the data of section 5",
+            metric="stable rank of W in the limit, biases left out",
+            measure=lambda runs: _of(runs, "stable_rank", 1),
+            expected=at_most(2.0, "the number in the text"),
+            recorded="outside its hypotheses",
+            hypotheses=(_hypothesis(1),),
+            form="{:.2f}",
+        ),
+        Claim(
+            sentence="With five samples of either class most draws of the paper's data have a limit above 2.",
+            source="rankfall",
+            metric="share of the draws whose certified limit has a stable rank above 2, biases left out",
+            measure=lambda runs: (_certified_ranks(runs, 2) > 2).mean("seed"),
+            expected=at_least(0.5, "most"),
+            form="{:.2f}",
+            note="It is mostly an imbalance of the labels that takes the stable rank below 2.",
+        ),
+    ),
+)
+
+
+# --- the map: when would property 2 hold? -----------------------------------------------------------------
+
+SLOPES = (0.0, 0.01, 0.1, 0.5)
+RATIOS = (10, 80, 800)  # d / n
+POSITIVE = (2, 5)  # labels +1 among the ten
+MAP_WIDTH = 16
+
+
+def run_map(seed: int) -> xr.Dataset:
+    """The stable rank of the certified limit for every slope, ratio d / n and balance of the labels."""
+    shape = (len(SLOPES), len(RATIOS), len(POSITIVE))
+    ranks, certified = np.empty(shape), np.empty(shape)
+    for place in np.ndindex(shape):
+        slope, ratio, positive = SLOPES[place[0]], RATIOS[place[1]], POSITIVE[place[2]]
+        data = mixture(N, ratio * N, positive, seed)
+        network = Network.fixed_second_layer((data.dim, MAP_WIDTH, 1), slope, SIGMA, seed)
+        end = limit(network, data, "exponential", optimality=False, show=False)
+        ranks[place], certified[place] = end.stable_rank, end.certified
+    dims = ("slope", "ratio", "positive")
+    return xr.Dataset(
+        {"stable_rank": (dims, ranks), "certified": (dims, certified)},
+        coords={"slope": list(SLOPES), "ratio": list(RATIOS), "positive": list(POSITIVE)},
+    )
+
+
+def _ranks(runs: xr.Dataset) -> xr.DataArray:
+    """The stable ranks of the certified limits; the others are no number."""
+    return runs.stable_rank.where(runs.certified == 1)
+
+
+def draw_map(runs: xr.Dataset) -> Figure:
+    """A panel for each balance: the stable rank against d / n for each slope, every seed a dot."""
+    with plot.style():
+        figure, (axes,) = plot.panels(len(POSITIVE))
+        for ax, positive in zip(axes, POSITIVE, strict=True):
+            for colour, slope in zip(plot.colours(len(SLOPES)), SLOPES, strict=True):
+                values = _ranks(runs).sel(slope=slope, positive=positive).transpose("ratio", "seed")
+                shift = 1 + 0.08 * (SLOPES.index(slope) - 1.5)
+                ax.plot(np.array(RATIOS) * shift, values, "o", ms=2, color=colour, alpha=0.4)
+                ax.plot(np.array(RATIOS) * shift, values.median("seed"), color=colour, label=f"{slope:g}")
+            ax.axhline(2, color=plot.GUIDE, linewidth=0.8, linestyle="--")
+            ax.set(
+                xscale="log", xlabel=r"$d\,/\,n$", ylabel=r"stable rank of $W$ in the limit", ylim=(0.9, 3.7)
+            )
+            ax.set_title(f"{positive} of {N} labels positive")
+        axes[0].legend(title=r"slope $\gamma$", ncols=2)
+    return figure
+
+
+MAP = Experiment(
+    name="map",
+    title="When would property 2 hold? The stable rank of the limit over slope, d/n and label balance",
+    run=run_map,
+    draw=draw_map,
+    seeds=20,
+    cost=5.0,
+    about=(
+        "The mixture of section 5 with 10 samples, without biases, 16 neurons, certified limits of gradient "
+        "flow with the exponential loss, for four slopes, three ratios d/n and two balances of the labels."
+    ),
+    claims=(
+        Claim(
+            sentence="For ReLU and balanced labels the limit exceeds 2 in most draws, at every d/n.",
+            source="rankfall",
+            metric="share of the draws with a stable rank above 2, for each d/n",
+            measure=lambda runs: (_ranks(runs).sel(slope=0.0, positive=5) > 2).mean("seed"),
+            expected=at_least(0.5, "most"),
+            form="{:.2f}",
+        ),
+        Claim(
+            sentence="A slope of 0.5 is enough for property 2, at every d/n and balance.",
+            source="rankfall",
+            metric="stable rank of W in the limit, slope 0.5",
+            measure=lambda runs: _ranks(runs).sel(slope=0.5),
+            expected=at_most(2.0, "the bound of property 2"),
+            form="{:.2f}",
+        ),
+        Claim(
+            sentence="A slope of 0.1 is enough once d/n is 80, at every balance.",
+            source="rankfall",
+            metric="stable rank of W in the limit, slope 0.1, d/n = 80 and 800",
+            measure=lambda runs: _ranks(runs).sel(slope=0.1, ratio=[80, 800]),
+            expected=at_most(2.0, "the bound of property 2"),
+            form="{:.2f}",
+        ),
+        Claim(
+            sentence="Unbalanced labels lower the stable rank: on average, for every slope and d/n.",
+            source="rankfall",
+            metric="mean stable rank with 5 of 10 labels positive minus that with 2 of 10",
+            measure=lambda runs: _ranks(runs).mean("seed").diff("positive"),
+            expected=at_least(0.0, "the sign is the claim"),
+            form="{:.2f}",
+        ),
+    ),
+)

@@ -1,0 +1,13 @@
+"""Timor, Vardi and Shamir: Implicit regularization towards rank minimization in ReLU networks. ALT 2023."""
+
+from rankfall.papers.experiment import Paper
+from rankfall.papers.timor.depth import DEPTH
+from rankfall.papers.timor.ranks import ANGLES_FROM_ZERO, RANKS
+from rankfall.theory.sources import TIMOR
+
+PAPER = Paper(
+    "timor",
+    "Implicit regularization towards rank minimization in ReLU networks",
+    TIMOR,
+    (RANKS, ANGLES_FROM_ZERO, DEPTH),
+)

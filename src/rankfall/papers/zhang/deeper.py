@@ -1,0 +1,235 @@
+"""Deep networks without biases, four and five layers: the companions of TMLR Fig. 5."""
+
+from typing import Any, cast
+
+import matplotlib.pyplot as plt
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from rankfall import plot
+from rankfall.data import symmetric_linear
+from rankfall.network import Network
+from rankfall.papers.claim import Claim, Measure, at_least, at_most, near
+from rankfall.papers.experiment import Experiment
+from rankfall.papers.zhang.low_rank import NETWORKS, draw_weights, pair, spread, worst
+
+DIM, WIDTH, PAIRS = 20, 50, 80
+SCALES = {4: 0.15, 5: 0.3}  # the initial norm of a layer at each depth
+LEFT, RTOL = 1e-4, 3e-4  # the part of the loss at which a run ends, and the tolerance of the flow
+TIMES = np.geomspace(10.0, 2e4, 150)  # of the loss curves
+
+
+def run_deeper(seed: int) -> xr.Dataset:
+    """Four and five layers, linear and ReLU, from the same weights."""
+    data, found = symmetric_linear(PAIRS, DIM, seed), []
+    for depth, scale in SCALES.items():
+        start = Network.gaussian((DIM, *[WIDTH] * (depth - 1), 1), 0.0, scale, seed)
+        found.append(pair(data, start, LEFT, RTOL, TIMES, layers=max(SCALES)))
+    return xr.concat(found, dim=xr.Variable("depth", list(SCALES)))
+
+
+# --- the figure ---------------------------------------------------------------------------------------------
+
+
+def draw_deeper(runs: xr.Dataset) -> Figure:
+    """The weights of the first seed, and of all seeds the singular values, the likeness and the delay."""
+    with plot.style():
+        figure = plt.figure(figsize=(2.4 * plot.PANEL[0], 3.7 * plot.PANEL[1]))
+        above, below = cast(np.ndarray, figure.subfigures(2, 1, height_ratios=(2.5, 1.0)))
+        first, deepest = runs.isel(seed=0), max(SCALES)
+        grid = above.add_gridspec(4, deepest, width_ratios=(0.4, *[1.0] * (deepest - 2), 0.08))
+        shown: list[Axes] = []
+        for row, (depth, name) in enumerate((d, n) for d in SCALES for n in NETWORKS):
+            columns = [*range(depth - 1), deepest - 1]
+            axes = [above.add_subplot(grid[row, column]) for column in columns]
+            image = draw_weights(axes, first.sel(depth=depth, network=name))
+            axes[0].set_ylabel(f"{name},\n{depth} layers")
+            shown += axes
+        above.suptitle("(a) weights, neurons sorted alike in both networks", x=0.01, ha="left", fontsize=9)
+        above.colorbar(
+            image, ax=shown, location="bottom", fraction=0.02, aspect=60, label="entry / largest entry"
+        )
+        panels = below.subplots(1, 3)
+        _draw_singular_values(panels[0], runs)
+        _draw_likeness(panels[1], runs)
+        _draw_delay(panels[2], runs)
+    return figure
+
+
+def _draw_singular_values(ax: Axes, runs: xr.Dataset) -> None:
+    index = np.arange(1, runs.sizes["value"] + 1)
+    for depth, colour, shift in zip(SCALES, plot.PALETTE, (-0.12, 0.12), strict=False):
+        values = runs.singular_value.sel(network="ReLU", depth=depth).transpose("value", "seed", "middle")
+        lines = values.values.reshape(len(index), -1)
+        for column in range(lines.shape[1]):
+            label = f"{depth} layers" if column == 0 else None
+            plot.simulation(ax, index + shift, lines[:, column], label, color=colour, markersize=1.6)
+        ax.axhline(
+            float(runs.initial.sel(depth=depth).mean()), color=plot.GUIDE, linewidth=0.6, linestyle=":"
+        )
+    for i in index:
+        height = float(i <= 2)
+        plot.theory(ax, [i - 0.3, i + 0.3], [height, height], "theory" if i == 1 else None)
+    ax.set(xlabel=r"index $i$", ylabel=r"$\sigma_i(W_l)\, /\, \|w\|^{1/L}$", ylim=(-0.05, 1.15), xticks=index)
+    ax.set_title("(b) ReLU, middle layers")
+    ax.legend(loc="center right")
+
+
+def _draw_likeness(ax: Axes, runs: xr.Dataset) -> None:
+    layers = np.arange(1, runs.sizes["layer"] + 1)
+    for depth, colour, shift in zip(SCALES, plot.PALETTE, (-0.1, 0.1), strict=False):
+        values = runs.alike.sel(depth=depth).transpose("layer", "seed")
+        for column in range(runs.sizes["seed"]):
+            plot.simulation(ax, layers + shift, values[:, column], color=colour, markersize=2.0)
+    ax.axhline(0.9, color=plot.GUIDE, linewidth=0.8, linestyle="--")
+    ax.set(xlabel=r"layer $l$", ylabel="cosine, ReLU and linear", ylim=(0, 1.03), xticks=layers)
+    ax.set_title("(c) likeness of the two")
+
+
+def _draw_delay(ax: Axes, runs: xr.Dataset) -> None:
+    depths = np.array(list(SCALES))
+    for depth, colour, values in zip(
+        depths, plot.PALETTE, runs.delay.transpose("depth", "seed"), strict=False
+    ):
+        spread = np.linspace(-0.1, 0.1, len(values))
+        plot.simulation(ax, depth + spread, values, color=colour, markersize=2.4)
+    line = np.linspace(depths[0] - 0.4, depths[-1] + 0.4, 20)
+    plot.theory(ax, line, 2 ** (line / 2), r"$2^{L/2}$")
+    ax.set(xlabel=r"depth $L$", ylabel="ReLU's time / linear's", xticks=depths, ylim=(0, None))
+    ax.set_title("(d) delay")
+    ax.legend(loc="upper left")
+
+
+# --- the claims ---------------------------------------------------------------------------------------------
+
+
+def _rows(values: xr.DataArray) -> xr.DataArray:
+    return values.transpose("seed", "depth", ...)
+
+
+def _worst(name: str, target: float, **where: Any) -> Measure:
+    """The largest relative distance from the target in the ReLU network, for each seed and depth."""
+    return lambda runs: _rows(worst(runs[name].sel(network="ReLU").isel(where), target))
+
+
+DEEPER = Experiment(
+    name="deeper",
+    title="Low-rank weights in networks of four and five layers",
+    run=run_deeper,
+    draw=draw_deeper,
+    seeds=20,
+    cost=4.0,
+    about=(
+        "As Fig. 5, with four and five layers, 50 neurons a layer and 160 samples: the paper's own sizes are "
+        "not in the text at hand. The initial norms of a layer are 0.15 and 0.3, a tenth and a fifth of the "
+        "final ones, because the time to escape grows like their power -2 and -3. A run ends when 1e-4 of "
+        "the loss, 1 % of the target, is left. Norms and singular values are in units of ‖w‖^(1/L). Dotted "
+        "in the figure: ‖W_l(0)‖₂."
+    ),
+    claims=(
+        Claim(
+            sentence="The first layer of the ReLU network has rank one.",
+            source="workshop, eq. (40a)",
+            metric="stable rank of W₁, for each seed and depth",
+            measure=lambda runs: _rows(runs.first_rank.sel(network="ReLU")),
+            expected=at_most(1.1, "the initial weights: (0.3)² of the squared norm"),
+            form="{:.3f}",
+        ),
+        Claim(
+            sentence="All layers between first and last have rank two: no third singular value grows.",
+            source="workshop, eq. (40b)",
+            metric="largest σ₃(W_l) at the end / ‖W_l(0)‖₂, for each seed and depth",
+            measure=lambda runs: _rows(
+                worst(runs.singular_value.sel(network="ReLU").isel(value=2) / runs.initial)
+            ),
+            expected=at_most(
+                1.05, "Weyl's inequality allows 1 for a change of rank two; 5 % for what is not"
+            ),
+        ),
+        Claim(
+            sentence="Their two singular values are equal, ‖w‖^(1/L).",
+            source="workshop, eqs. (40) and (41)",
+            metric="largest relative distance of σ₁ and σ₂ of a middle layer from ‖w‖^(1/L)",
+            measure=_worst("singular_value", 1.0, value=[0, 1]),
+            expected=at_most(0.1, "our reading of approximately; the initial norms are 0.15 and 0.3"),
+        ),
+        Claim(
+            sentence="Their stable rank is two.",
+            source="workshop, eq. (40b)",
+            metric="largest distance of a middle layer's stable rank from 2, relative to 2",
+            measure=_worst("middle_rank", 2.0),
+            expected=at_most(0.1, "1 + (σ₂/σ₁)², where the two are equal to ten per cent"),
+        ),
+        Claim(
+            sentence="All layers have the same norm.",
+            source="workshop, Appendix F.1",
+            metric="(largest - smallest) / mean norm of a network's layers",
+            measure=lambda runs: _rows(spread(runs)),
+            expected=at_most(
+                0.02, "differences of squared norms are conserved: √(2/50) of 0.3², at five layers"
+            ),
+        ),
+        Claim(
+            sentence="This norm is √2 ‖w‖^(1/L) in the ReLU network.",
+            source="workshop, eqs. (40) and (41)",
+            metric="largest relative distance of a layer's norm from √2 ‖w‖^(1/L)",
+            measure=_worst("norm", np.sqrt(2)),
+            expected=at_most(0.04, "the initial weights: 0.3² of a squared norm of 2"),
+        ),
+        Claim(
+            sentence="The middle layers are two blocks that are not negative.",
+            source="workshop, eq. (40b)",
+            metric="largest share of a middle layer's squared norm in all other entries",
+            measure=lambda runs: _rows(worst(runs.outside)),
+            expected=at_most(
+                0.1, "our reading of approximately; initial weights alone are 0.04 at five layers"
+            ),
+        ),
+        Claim(
+            sentence="W₁, W_L and the positive entries of the layers between are alike in the two networks.",
+            source="workshop, Appendix F.1",
+            metric="least cosine of the two networks' layers (middle ones: where the linear one is positive)",
+            measure=lambda runs: _rows(runs.alike.min("layer")),
+            expected=at_least(0.9, "our reading of approximately the same structure, as for three layers"),
+            recorded="not reproduced",
+            form="{:.2f}",
+            note=(
+                "Both networks fall to the same form, but not with the same neurons: the likeness fades with "
+                "depth, and wider networks do not restore it (0.76 and 0.79 for 200 neurons, four layers)."
+            ),
+        ),
+        Claim(
+            sentence="Middle entries that are negative in the linear network are zero in the ReLU network.",
+            source="workshop, Appendix F.1",
+            metric="largest share of a ReLU middle layer's squared norm in these entries",
+            measure=lambda runs: _rows(worst(runs.where_negative)),
+            expected=at_most(0.05, "our reading of zero; initial weights alone are 0.04 at five layers"),
+            recorded="not reproduced",
+            note="Some neurons have joined the other chain than in the linear network.",
+        ),
+        Claim(
+            sentence="The ReLU network computes the linear target off the sample too.",
+            source="workshop, eq. (41)",
+            metric="relative error of f(x) = w·x for 1000 Gaussian x",
+            measure=lambda runs: _rows(runs.off_sample.sel(network="ReLU")),
+            expected=at_most(0.05, "five times what is left to learn on the sample, one per cent"),
+        ),
+        Claim(
+            sentence="It learns 2^(L/2) times as slowly as the linear network from the same weights.",
+            source="rankfall",
+            metric="ratio of the mean times at which loss is lost, ∫ L dt / L(0), over 2^(L/2)",
+            measure=lambda runs: _rows(runs.late),
+            expected=near(
+                1.0, 0.42, "finite width: (L-2)/√50 at five layers, for times that go like size^-(L-2)"
+            ),
+            recorded="not reproduced",
+            form="{:.2f}",
+            note=(
+                "Exact for weights that start in the low-rank form with equal chains. From random ones the "
+                "two chains escape one after the other, and half of the loss waits for the later one."
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,1 @@
+"""The claims as a page for a browser, and as Markdown tables."""

@@ -1,0 +1,84 @@
+"""Claims on a terminal: a table for each experiment, the counts, and the list of what can be run."""
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from rankfall.papers.claim import VERDICTS
+from rankfall.papers.outcome import Outcome, counts, first_number
+from rankfall.papers.reproduction import Kept
+
+COLOURS = {
+    "reproduced": "green",
+    "not reproduced": "red",
+    "refuted": "bold red",
+    "outside its hypotheses": "yellow",
+    "needs data": "dim",
+}
+
+
+def outcome_table(outcome: Outcome) -> Table:
+    """The claims of an experiment: what is claimed, expected and measured, and the verdict."""
+    table = Table(show_lines=True, expand=True)
+    table.add_column("", justify="right")
+    for name, share in (("claim", 6), ("expected", 3), ("measured", 4)):
+        table.add_column(name, ratio=share)
+    table.add_column("verdict", min_width=14)
+    for row in outcome.rows:
+        sentence = Text.assemble(row["sentence"], (f"  {row['source']}", "dim"))
+        verdict = Text(row["verdict"], style=COLOURS[row["verdict"]])
+        if row["verdict"] != row["recorded"]:
+            verdict.append(f"\non record: {row['recorded']}", style="bold magenta")
+        table.add_row(str(row["number"]), sentence, Text(row["expected"]), Text(row["measured"]), verdict)
+    return table
+
+
+def summary(outcomes: Sequence[Outcome]) -> RenderableType:
+    """How many claims of each paper have each verdict, and which verdicts are not those on record."""
+    rows = [row for outcome in outcomes for row in outcome.rows]
+    table = Table("paper", *(f"[{COLOURS[v]}]{v}" for v in VERDICTS), "claims")
+    by_paper = counts(rows)
+    for name, found in by_paper.items():
+        table.add_row(name, *(str(found.get(v, "")) for v in VERDICTS), str(sum(found.values())))
+    total = [str(sum(found.get(v, 0) for found in by_paper.values())) for v in VERDICTS]
+    table.add_section()
+    table.add_row("all", *total, str(len(rows)))
+    differing = [f"{r['paper']} {r['number']}" for r in rows if r["verdict"] != r["recorded"]]
+    record = (
+        Text(f"Not the verdict on record: {', '.join(differing)}.", style="bold magenta")
+        if differing
+        else Text("Every verdict is the one on record.")
+    )
+    return Group(table, record)
+
+
+def listing(places: Sequence[Kept], claim: int | None = None) -> Table:
+    """The experiments with their claims, and whether what was found before is still true.
+
+    With `claim` only that one of the claims is listed.
+    """
+    table = Table("paper", "figure", "", "claims", "verdict on record", "seeds", "state", show_lines=True)
+    for place in places:
+        paper, experiment = place.paper, place.experiment
+        first = first_number(paper, experiment)
+        told = [(n, c) for n, c in enumerate(experiment.claims, first) if claim in (None, n)]
+        table.add_row(
+            paper.name,
+            experiment.name,
+            experiment.title,
+            "\n".join(f"{n} {c.sentence}" for n, c in told) if claim else f"{told[0][0]}-{told[-1][0]}",
+            Text("\n").join(Text(v, style=COLOURS[v]) for v in dict.fromkeys(c.recorded for _, c in told)),
+            str(place.seeds) if experiment.run else "",
+            _state(place),
+        )
+    return table
+
+
+def _state(place: Kept) -> str:
+    if place.experiment.run is None:
+        return f"needs {place.experiment.needs}"
+    if place.outcome() is not None:
+        return "up to date"
+    return f"to do: {place.why()}"

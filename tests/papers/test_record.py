@@ -1,0 +1,42 @@
+"""What README and documentation say of the claims is what is declared, with the verdict on record."""
+
+import re
+from pathlib import Path
+
+from rankfall.papers import PAPERS, paper
+from rankfall.papers.outcome import first_number
+from rankfall.report.markdown import counts_table
+
+ROOT = Path(__file__).parents[2]
+
+
+def declared():
+    for found in map(paper, PAPERS):
+        for experiment in found.experiments:
+            for number, claim in enumerate(experiment.claims, first_number(found, experiment)):
+                yield found.name, number, claim
+
+
+def test_the_readme_counts_the_verdicts_on_record():
+    rows = [{"paper": name, "verdict": claim.recorded} for name, _, claim in declared()]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"(?s)<!-- counts -->\n(.*?)\n<!-- end of counts -->", readme)
+    assert shown == counts_table(rows)
+
+
+def test_the_documentation_lists_every_claim_with_its_verdict():
+    page = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
+    lines = {
+        tuple(found): line for line in page.splitlines() if (found := re.findall(r"^\| (\w+) (\d+) ", line))
+    }
+    told = {places[0]: line for places, line in lines.items()}
+    claims = {(name, str(number)): claim for name, number, claim in declared()}
+    assert told.keys() == claims.keys()
+    for place, claim in claims.items():
+        assert f" {claim.recorded} " in told[place], place
+
+
+def test_every_figure_that_a_page_shows_is_there():
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).is_file(), f"{page.name}: {target}"

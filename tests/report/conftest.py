@@ -1,0 +1,155 @@
+"""Outcomes for the page: a real experiment in small, and a made-up paper with every verdict."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from rankfall import plot
+from rankfall.papers import paper
+from rankfall.papers.claim import Check, Claim, at_least, at_most, between, near
+from rankfall.papers.experiment import Experiment, Paper
+from rankfall.papers.outcome import Outcome, judged_rows
+from rankfall.report.page import page
+from rankfall.theory.result import Source
+
+ENVIRONMENT = {"rankfall": "0.1.0", "Python": "3.11.9", "jax": "0.8.0", "machine": "x86_64, 2 cores <&>"}
+
+
+@pytest.fixture(scope="session")
+def outcomes():
+    real = paper("sun")
+    experiment = next(e for e in real.experiments if e.name == "1")
+    module = __import__(experiment.run.__module__, fromlist=["_"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "EPOCHS", 100)
+        runs = xr.concat([experiment.run(seed) for seed in range(2)], dim="seed")
+        figure = plot.svg(experiment.draw(runs))
+    first = Outcome(real, experiment, 2, judged_rows(real, experiment, runs), figure, 3.21, "run: new")
+    return [first, *made_up_outcomes()]
+
+
+@pytest.fixture(scope="session")
+def html(outcomes):
+    return page(outcomes, ENVIRONMENT, "made on 2026-11-16 in 6 min 12 s")
+
+
+def made_up_outcomes():
+    """Every verdict, some of them not the one on record, and text that HTML could take for its own."""
+    by_seed = xr.Dataset({"rank": ("seed", np.linspace(1.0, 3.0, 20)), "kkt": ("seed", np.full(20, 1e-13))})
+    every = Experiment(
+        "4b", "Every verdict & a <b>title</b>", CLAIMS, run=lambda seed: by_seed, seeds=20, about=ABOUT
+    )
+    lonely = Experiment(
+        "Lemma 7", "A word that does not break", (UNBROKEN,), run=lambda seed: by_seed, about="-"
+    )
+    absent = Experiment("9", "What needs a download", (AWAY,), needs="MNIST & CIFAR-10")
+    made_up = Paper(
+        "made-up",
+        "On a paper that nobody wrote",
+        Source("Author, Éva & Co", 2023, "JMLR"),
+        (every, lonely, absent),
+    )
+    return [
+        Outcome(
+            made_up,
+            every,
+            20,
+            judged_rows(made_up, every, by_seed),
+            hostile_figure(),
+            4000.0,
+            "from the cache",
+        ),
+        Outcome(
+            made_up,
+            lonely,
+            1,
+            judged_rows(made_up, lonely, by_seed.isel(seed=[0])),
+            "",
+            0.03,
+            "judged again: a claim changed",
+        ),
+        Outcome(made_up, absent, 0, judged_rows(made_up, absent, None), "", 0.0, "not run: no data"),
+    ]
+
+
+def hostile_figure():
+    """Black, white, grey and coloured artists, an image, hatching, and a label that looks like markup."""
+    with plot.style():
+        figure, (axes,) = plot.panels(3)
+        for colour in plot.colours(5):
+            axes[0].plot(np.random.default_rng(0).normal(size=30).cumsum() + 9 * colour[1], color=colour)
+        for k, colour in enumerate(plot.PALETTE):
+            axes[1].plot([0, 1], [k, k + 1], "o-", color=colour, markerfacecolor="white", label=f"kind {k}")
+        axes[1].fill_between([0, 1], 2, 3, color="0.9")
+        axes[1].legend()
+        axes[2].imshow(np.arange(12.0).reshape(3, 4))
+        axes[2].text(1, 1, "black --> </svg><script>", color="black")
+        axes[2].bar([0, 1], [1, 2], hatch="//", facecolor="none", edgecolor=plot.GUIDE)
+    return plot.svg(figure)
+
+
+ABOUT = "A first paragraph: 1 < 2 & 3 > 2.\n\nA second one, “quoted”, whose <em>markup</em> must stay text."
+ALONE = Check("KKT residual", lambda runs: runs.kkt, at_most(1e-10, "far above rounding"))
+SUPPOSED = Check("stable rank at the end", lambda runs: runs["rank"], at_most(2.5, "the theorem's bound"))
+HOLDING = Check(
+    "‖W‖ at the end, in units of the initial norm", lambda runs: runs["rank"], at_least(0.5, "else no flow")
+)
+
+CLAIMS = (
+    Claim(
+        sentence="The stable rank lies between one and three.",
+        source="arXiv v2, Fig. 4b",
+        metric="stable rank of W₁",
+        measure=lambda runs: runs["rank"],
+        expected=between(1.0, 3.0, "the axis of the figure"),
+        hypotheses=(HOLDING,),
+    ),
+    Claim(
+        sentence="It is <script>document.title = 'taken'</script> & stays below 2.",
+        source="section 5, \"quoted\" & 'single'",
+        metric="stable rank of W₁, largest over the layers",
+        measure=lambda runs: runs["rank"],
+        expected=at_most(2.0, "the number in the text"),
+        recorded="reproduced",
+        form="{:.2f}",
+        note="One draw of twenty decides <nothing>.",
+    ),
+    Claim(
+        sentence="Every limit is a local optimum.",
+        source="Theorem 3 | Remark 4",
+        metric="residual",
+        measure=lambda runs: 1e7 * runs.kkt,
+        expected=at_most(1e-8, "the solver's tolerance"),
+        recorded="refuted",
+        certificate=ALONE,
+    ),
+    Claim(
+        sentence="Under the theorem's hypotheses the rank is two.",
+        source="Theorem 5",
+        metric="rank",
+        measure=lambda runs: runs["rank"],
+        expected=near(2.0, 0.01, "one per cent, since the seeds scatter by as much", relative=True),
+        recorded="outside its hypotheses",
+        hypotheses=(SUPPOSED, HOLDING),
+    ),
+    Claim(
+        sentence="Entry by entry the modes are where the formula says.",
+        source="rankfall",
+        metric="three ratios",
+        measure=lambda runs: runs["rank"].values[:3] / runs["rank"].values[:3],
+        expected=near([1.0, 1.0, 1.0], 1e-9, "rounding"),
+    ),
+)
+UNBROKEN = Claim(
+    sentence="A" + "verylongword" * 12 + " is not wider than a phone.",
+    source="https://example.org/" + "path/" * 30,
+    metric="x" * 120,
+    measure=lambda runs: runs.kkt,
+    expected=at_most(1e-10, "w" * 90),
+    recorded="not reproduced",
+)
+AWAY = replace(
+    CLAIMS[0], sentence="It is the same on photographs.", measure=None, recorded="needs data", hypotheses=()
+)

@@ -1,0 +1,222 @@
+"""The page of claims in a browser: what a reader sees, clicks and prints."""
+
+import re
+import shutil
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+QUIET = (
+    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync", "--no-first-run",
+)  # fmt: skip
+DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    if program is None:
+        pytest.skip(f"there is no browser: none of {', '.join(PROGRAMS)} was found")
+    with playwright.sync_playwright() as running:
+        launched = running.chromium.launch(executable_path=program, args=list(QUIET))
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def address(html, tmp_path):
+    (tmp_path / "index.html").write_text(html, encoding="utf-8")
+    return (tmp_path / "index.html").as_uri()
+
+
+@pytest.fixture
+def opened(browser, address):
+    """Open the page; at the end nothing was complained of, and nothing but the file was asked for."""
+    contexts, complaints, requests = [], [], []
+
+    def open_page(hash_="", **options):
+        context = browser.new_context(**({"viewport": DESKTOP} | options))
+        contexts.append(context)
+        view = context.new_page()
+        view.set_default_timeout(20_000)
+        view.on("console", lambda message: complaints.append(message.text))
+        view.on("pageerror", lambda error: complaints.append(str(error)))
+        view.on("request", lambda request: requests.append(request.url))
+        view.goto(address + hash_)
+        return view
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []
+    # Pixels that stand in the page itself are no request.
+    assert {url.split("#")[0] for url in requests if not url.startswith("data:")} == {address}
+
+
+def shown(view):
+    return view.locator(".claim:visible").count()
+
+
+def filters(view):
+    return {name: values[0] for name, values in parse_qs(urlsplit(view.url).fragment).items()}
+
+
+def background(view):
+    return view.evaluate("getComputedStyle(document.body).backgroundColor")
+
+
+def test_every_claim_is_shown_at_first_and_the_count_says_so(opened, outcomes):
+    view = opened()
+    total = sum(len(outcome.rows) for outcome in outcomes)
+    assert shown(view) == total
+    assert view.locator("output").inner_text() == f"all {total} claims"
+    assert view.title() == "rankfall: the papers, claim by claim"
+
+
+def test_a_verdict_and_a_paper_are_filters_and_stand_in_the_address(opened, outcomes):
+    view = opened()
+    view.select_option("[name=verdict]", "reproduced")
+    view.select_option("[name=paper]", "made-up")
+    fitting = [
+        row for outcome in outcomes for row in outcome.rows
+        if (row["paper"], row["verdict"]) == ("made-up", "reproduced")
+    ]  # fmt: skip
+    assert shown(view) == len(fitting) > 0
+    assert view.locator("output").inner_text().startswith(f"{len(fitting)} of ")
+    assert filters(view) == {"verdict": "reproduced", "paper": "made-up"}
+    assert view.locator(".paper:visible").count() == 1
+    assert view.locator("[data-choice][aria-current]").inner_text() == str(len(fitting))
+
+
+def test_the_address_restores_the_filters(opened):
+    view = opened("#verdict=refuted&q=local+optimum")
+    assert shown(view) == 1
+    assert view.input_value("[name=q]") == "local optimum"
+    assert opened("#verdict=nonsense").locator(".claim[hidden]").count() == 0
+
+
+def test_search_finds_all_words_in_any_order_and_says_when_nothing_fits(opened):
+    view = opened()
+    view.fill("[name=q]", "OPTIMUM local")
+    assert shown(view) == 1
+    assert filters(view) == {"q": "OPTIMUM local"}
+    view.fill("[name=q]", "no claim says this")
+    assert shown(view) == 0
+    assert view.locator(".none").is_visible()
+    view.click("[type=reset]")
+    view.wait_for_function("!document.querySelector('.claim[hidden]')")
+    assert filters(view) == {}
+
+
+def test_only_what_differs_from_the_record(opened, outcomes):
+    view = opened()
+    view.check("[name=differs]")
+    assert shown(view) == sum(row["verdict"] != row["recorded"] for o in outcomes for row in o.rows) > 0
+    assert view.locator(".claim:visible .differs:visible").count() == shown(view)
+
+
+def test_a_cell_of_the_matrix_filters_from_the_keyboard(opened):
+    view = opened()
+    cell = view.locator("[data-choice='paper=made-up&verdict=refuted']")
+    cell.focus()
+    view.keyboard.press("Enter")
+    view.wait_for_function("document.querySelector('.claim[hidden]')")
+    assert shown(view) == 1
+    assert filters(view) == {"paper": "made-up", "verdict": "refuted"}
+    view.go_back()
+    view.wait_for_function("!document.querySelector('.claim[hidden]')")
+
+
+def test_every_control_is_reached_by_the_tab_key(opened):
+    view = opened()
+    view.keyboard.press("/")
+    reached = []
+    for _ in range(5):
+        reached.append(view.evaluate("document.activeElement.name"))
+        view.keyboard.press("Tab")
+    assert reached == ["q", "verdict", "paper", "differs", "short"]
+
+
+def test_a_link_to_a_hidden_claim_shows_it(opened):
+    view = opened("#verdict=refuted")
+    view.evaluate("location.hash = '#made-up-1'")
+    view.wait_for_function("!document.querySelector('#made-up-1').hidden")
+    assert view.locator("#made-up-1").is_visible()
+
+
+def test_sentences_only(opened):
+    view = opened("#short=1")
+    assert view.locator("h4:visible").count() == shown(view) > 0
+    assert view.locator(".claim dl:visible, figure:visible").count() == 0
+
+
+def test_the_command_is_copied(opened):
+    view = opened(permissions=["clipboard-read", "clipboard-write"])
+    button = view.locator("#made-up-3 .copy")
+    button.click()
+    view.wait_for_function("document.querySelector('#made-up-3 .copy').textContent != 'copy'")
+    assert button.inner_text() == "copied"
+    assert view.evaluate("navigator.clipboard.readText()") == "rankfall reproduce made-up --claim 3"
+
+
+def test_where_the_clipboard_is_closed_the_command_is_selected(opened):
+    view = opened()
+    view.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('closed')); }")
+    view.locator("#made-up-3 .copy").click()
+    view.wait_for_function("getSelection().toString() == 'rankfall reproduce made-up --claim 3'")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_every_figure_is_drawn(opened, outcomes, theme, viewport):
+    view = opened(color_scheme=theme, viewport=viewport)
+    drawings = view.locator("figure > svg").all()
+    assert len(drawings) == sum(bool(outcome.figure) for outcome in outcomes)
+    for drawing in drawings:
+        box = drawing.bounding_box()
+        assert min(box["width"], box["height"]) > 100
+        inside = drawing.evaluate("svg => { const b = svg.getBBox(); return [b.width, b.height]; }")
+        assert min(inside) > 100
+        ink = drawing.evaluate("svg => getComputedStyle(svg).fill")
+        assert ink == view.evaluate("getComputedStyle(document.body).color")
+
+
+def test_the_theme_follows_the_device_and_then_the_reader(opened):
+    light, dark = opened(color_scheme="light"), opened(color_scheme="dark")
+    assert background(light) == "rgb(253, 252, 249)"
+    assert background(dark) == "rgb(22, 24, 28)"
+    for view, other in ((light, dark), (dark, light)):
+        before = background(other)
+        view.click("#theme")
+        assert background(view) == before
+        view.reload()
+        assert background(view) == before
+        view.click("#theme")
+
+
+@pytest.mark.parametrize("hash_", ["", "#short=1"])
+def test_a_phone_does_not_scroll_sideways(opened, hash_):
+    view = opened(hash_, viewport=PHONE)
+    assert view.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+def test_print_has_every_claim_and_figure_and_no_control(opened, outcomes):
+    view = opened(color_scheme="dark")
+    view.emulate_media(media="print")
+    assert background(view) == "rgb(255, 255, 255)"
+    assert view.locator("button:visible, input:visible, select:visible, nav:visible").count() == 0
+    assert shown(view) == sum(len(outcome.rows) for outcome in outcomes)
+    assert view.locator("figure > svg:visible").count() == sum(bool(outcome.figure) for outcome in outcomes)
+
+
+def test_without_scripts_everything_is_there_and_no_dead_control(opened, outcomes):
+    view = opened(java_script_enabled=False)
+    assert shown(view) == sum(len(outcome.rows) for outcome in outcomes)
+    assert view.locator("button:visible, input:visible, select:visible").count() == 0
+    view.locator("tbody [data-choice]").first.click()
+    assert re.search(r"#[a-z-]+$", view.url)
