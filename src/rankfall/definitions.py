@@ -153,6 +153,8 @@ def _absolute(tree: ast.Module, home: list[str]) -> ast.Module:
 def _imported(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, Place]]:
     """The names that an import binds, and what they stand for."""
     for alias in statement.names:
+        if alias.name == "*":
+            raise ValueError("what a star imports cannot be told from the source: import it by name.")
         if isinstance(statement, ast.ImportFrom):
             yield alias.asname or alias.name, (statement.module or "", alias.name)
         elif alias.asname:

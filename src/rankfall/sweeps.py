@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from rankfall import progress as progress_module
@@ -24,6 +25,10 @@ THREADS = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "NPROC": "1",  # what XLA asks for the size of its thread pool
+}
+COMPILED = {
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
 }
 
 
@@ -40,23 +45,29 @@ def cores() -> int:
 def processes(count: int | None = None) -> Iterator[ProcessPoolExecutor]:
     """An executor of `count` processes (one a core if not said), each with one thread for linear algebra.
 
-    When the block is left by an error or by Ctrl-C, they are stopped at once.
+    What one of them compiles the others need not. When the block is left by an error or by Ctrl-C, they are
+    stopped at once.
     """
     others = set(multiprocessing.active_children())
-    executor = ProcessPoolExecutor(count or cores(), multiprocessing.get_context("spawn"), _start_worker)
-    try:
-        yield executor
-    except BaseException:
-        executor.shutdown(wait=False, cancel_futures=True)
-        for worker in set(multiprocessing.active_children()) - others:
-            worker.terminate()
-        raise
-    finally:
-        executor.shutdown()
+    spawn = multiprocessing.get_context("spawn")
+    with TemporaryDirectory(prefix="rankfall-", ignore_cleanup_errors=True) as compiled:
+        executor = ProcessPoolExecutor(count or cores(), spawn, _start_worker, (compiled,))
+        try:
+            yield executor
+        except BaseException:
+            executor.shutdown(wait=False, cancel_futures=True)
+            for worker in set(multiprocessing.active_children()) - others:
+                worker.terminate()
+            raise
+        finally:
+            executor.shutdown()
 
 
-def _start_worker() -> None:
-    os.environ.update({name: os.environ.get(name, count) for name, count in THREADS.items()})
+def _start_worker(compiled: str) -> None:
+    settings = THREADS | {"JAX_COMPILATION_CACHE_DIR": compiled} | COMPILED
+    os.environ.update({name: os.environ.get(name, value) for name, value in settings.items()})
+    # One process may read what another is still writing: then it compiles for itself.
+    warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
     progress_module.SILENT = True
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which stops its workers
 

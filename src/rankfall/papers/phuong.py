@@ -207,7 +207,7 @@ LIMITS = Experiment(
             hypotheses=_SURE,
         ),
         Claim(
-            sentence="That is not where they end: they turn to the max-margin vector later.",
+            sentence="The sum of its class is not a neuron's end: it turns to the max-margin vector later.",
             source="rankfall",
             metric="angle with the max-margin vector / with the class sum, at the end of the early phase",
             measure=lambda runs: (
@@ -320,7 +320,7 @@ SUPPORT = Experiment(
             note="The pull of x₂ ends before the neuron has turned to x₁, which pulls for ever.",
         ),
         Claim(
-            sentence="From a start that is small enough it lives.",
+            sentence="From a start that is small enough a neuron lives that sees no support vector.",
             source="rankfall, after Theorem 1",
             metric="‖w₂‖/‖w₁‖ at the limit from λ = 0.1 and 0.01, all three starts",
             measure=lambda runs: runs["size"][..., runs.scale <= 0.1],
@@ -328,8 +328,8 @@ SUPPORT = Experiment(
             hypotheses=(_CERTIFIED, _UNSUPPORTED),
         ),
         Claim(
-            sentence="The first neuron ends along the max-margin vector from starts of any size.",
-            source="Theorem 1",
+            sentence="The neuron that sees x₁ and x₂ ends along the max-margin vector from all six sizes.",
+            source="Theorem 1; beyond small starts rankfall",
             metric="angle of w₁ with u₊, degrees",
             measure=lambda runs: runs.off,
             expected=at_most(1e-5, "limits are known to 1e-10, and directions to the root of it"),
@@ -358,7 +358,7 @@ DIGITS = Experiment(
             recorded="needs data",
         ),
         Claim(
-            sentence="These directions are the max-margin vectors of the two classes.",
+            sentence="After training, the neurons of a sign point to the max-margin vector of its class.",
             source="experiments",
             metric="cosine of Σ |aⱼ| wⱼ of each sign with the max-margin vector of its class",
             measure=None,

@@ -33,6 +33,7 @@ from rankfall.trajectory import opened
 
 LIBRARIES = ("jax", "jaxlib", "diffrax", "equinox", "optax", "numpy", "scipy", "xarray", "matplotlib")
 MARK = "rankfall_experiment"
+COMPILING = 5.0  # seconds; the first seed of each experiment goes first, and compiles for the others
 
 
 def choose(
@@ -221,7 +222,10 @@ def reproduce(
         else:
             yield place.judge(f"judged again: {place.why()}" if place.experiment.run else "nothing to run")
     tasks = [(*key, seed) for key, (_, missing, _) in waiting.items() for seed in sorted(missing)]
-    costs = [waiting[name, figure][0].experiment.cost for name, figure, _ in tasks]
+    costs = [
+        waiting[name, figure][0].experiment.cost + COMPILING * (seed == min(waiting[name, figure][1]))
+        for name, figure, seed in tasks
+    ]
     failures = []
     for (name, figure, seed), (run, seconds, error) in sweep(_run, tasks, executor, costs, "reproduce", show):
         place, left, news = waiting[name, figure]

@@ -17,7 +17,7 @@ CIFAR = Experiment(
     needs="CIFAR-10",
     claims=(
         Claim(
-            sentence="With the default initialisation of TensorFlow the stable rank never falls below 74.",
+            sentence="From TensorFlow's default start the stable rank stays at 74 or above.",
             source="section 1",
             metric="least stable rank of the first layer, 512 neurons",
             measure=None,
@@ -25,7 +25,7 @@ CIFAR = Experiment(
             recorded="needs data",
         ),
         Claim(
-            sentence="With a smaller initial variance it quickly drops to 3.25.",
+            sentence="From smaller initial weights the stable rank soon falls to 3.25.",
             source="section 1",
             metric="least stable rank of the first layer, 512 neurons",
             measure=None,
@@ -33,7 +33,7 @@ CIFAR = Experiment(
             recorded="needs data",
         ),
         Claim(
-            sentence="It rises above 10 only when the network begins to overfit.",
+            sentence="From smaller weights the stable rank exceeds 10 only once the network overfits.",
             source="section 1",
             metric="step at which the stable rank reaches 10 / step of the least test loss",
             measure=None,

@@ -279,7 +279,7 @@ LIMITS = Experiment(
             hypotheses=(NEARLY_ORTHOGONAL,),
         ),
         Claim(
-            sentence="It is at most 2/(κ + γ) times as long as the hard-margin SVM.",
+            sentence="The linear predictor z is at most 2/(κ + γ) times as long as the hard-margin SVM.",
             source="Theorem 3.2",
             metric="‖z‖/‖z*‖ / (2/(κ + γ)), κ² the ratio of the numbers of neurons of the two signs",
             measure=_relative_length,
@@ -287,7 +287,7 @@ LIMITS = Experiment(
             hypotheses=(NEARLY_ORTHOGONAL,),
         ),
         Claim(
-            sentence="z need not be the predictor of the largest margin.",
+            sentence="The linear predictor z need not be the one of the largest margin.",
             source="section 1",
             metric="margin of z/‖z‖ / largest margin, with 1:4 neurons",
             measure=lambda runs: runs.z_best.sel(setting="1:4"),
@@ -302,7 +302,7 @@ LIMITS = Experiment(
             hypotheses=(NEARLY_ORTHOGONAL,),
         ),
         Claim(
-            sentence="The flow gets there from any start, small or large.",
+            sentence="The flow ends at the same network from any start, small or large.",
             source="Theorem 3.2",
             metric="distance of the limits from the large and from the small start / ‖W‖",
             measure=lambda runs: runs.between_starts,

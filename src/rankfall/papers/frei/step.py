@@ -198,7 +198,7 @@ STEP_BY_SCALE = Experiment(
             form="{:.2f}",
         ),
         Claim(
-            sentence="It stays small throughout training.",
+            sentence="From a small start the stable rank stays small along training.",
             source="section 1, section 5",
             metric="largest stable rank of W_t, 1 ≤ t ≤ 200, for ω = 1e-4 × Glorot",
             measure=lambda runs: _later(runs).stable_rank.isel(scale=-1).max("step"),
@@ -258,7 +258,7 @@ DIMENSION = Experiment(
             note="It rises slowly, towards the 2(1+γ²)/(1+γ)² = 1.67 of orthogonal inputs.",
         ),
         Claim(
-            sentence="The constant is small at every d.",
+            sentence="From the first step on the stable rank is small at every d.",
             source="section 1, Theorem 4.2",
             metric="largest stable rank of W_t for t ≥ 1",
             measure=lambda runs: _later(runs).stable_rank.max("step"),
@@ -266,7 +266,7 @@ DIMENSION = Experiment(
             form="{:.2f}",
         ),
         Claim(
-            sentence="So it does far outside the hypothesis of Theorem 4.2, which no such data fulfil.",
+            sentence="No such data come near the hypothesis of Theorem 4.2: the rank falls without it.",
             source="rankfall",
             metric="R²_min γ² / (5 C_R n ζ), where the theorem asks for 1",
             measure=lambda runs: runs.orthogonality,

@@ -111,7 +111,7 @@ DESCENT = Experiment(
     claims=(
         Claim(
             sentence="One step takes the stable rank from the order of min(m, d) to a constant.",
-            source="Theorem 4.2",
+            source="Theorem 4.2, for the leaky ReLU itself",
             metric="stable rank of W₁, which was a quarter of min(m, d) at least",
             measure=lambda runs: _later(runs).stable_rank.isel(step=0),
             expected=at_most(BOUND, "(1+γ)²/(4γ), and 1 % for the condition number of the cosines"),
@@ -125,8 +125,8 @@ DESCENT = Experiment(
             ),
         ),
         Claim(
-            sentence="It never exceeds that constant throughout training.",
-            source="Theorem 4.2",
+            sentence="After the first step the stable rank stays below a constant.",
+            source="Theorem 4.2, for the leaky ReLU itself",
             metric="largest stable rank of W_t for t ≥ 1",
             measure=lambda runs: _later(runs).stable_rank.max("step"),
             expected=at_most(BOUND, "(1+γ)²/(4γ), and 1 % for the condition number of the cosines"),
@@ -134,7 +134,7 @@ DESCENT = Experiment(
         ),
         Claim(
             sentence="The loss is at most C/t.",
-            source="Theorem 4.2",
+            source="Theorem 4.2, for the leaky ReLU itself",
             metric="largest t L(t) / C, with t the steps times their size",
             measure=lambda runs: _times_loss(runs) / runs.constant,
             expected=at_most(1.0, "C = 5 n (1 + e^q₀)/(4 γ² R²), from rankfall's proof: 5000"),
@@ -148,7 +148,7 @@ DESCENT = Experiment(
             ),
         ),
         Claim(
-            sentence="It falls like 1/t, no slower and no faster.",
+            sentence="The loss falls like 1/t, no slower and no faster.",
             source="rankfall",
             metric="power of t with which the loss falls over the last factor 10 of the long steps",
             measure=lambda runs: runs.decay,
@@ -156,7 +156,7 @@ DESCENT = Experiment(
             hypotheses=(NEARLY_ORTHOGONAL,),
         ),
         Claim(
-            sentence="The constant is near 2(1+γ²)/(1+γ)² = 1.67, the stable rank of the limit.",
+            sentence="The stable rank ends near 2(1+γ²)/(1+γ)² = 1.67, that of the limit.",
             source="rankfall",
             metric="stable rank of W_t at the last step",
             measure=lambda runs: runs.stable_rank.isel(step=-1),

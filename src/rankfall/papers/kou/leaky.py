@@ -156,7 +156,7 @@ LEAKY = Experiment(
             hypotheses=(NEARLY, TOGETHER),
         ),
         Claim(
-            sentence="It falls faster: like 1/log² t.",
+            sentence="The stable rank of a block comes to 1 faster than 1/log t: like 1/log² t.",
             source="rankfall, docs/theory/kou.md",
             metric="power of log t of (larger stable rank of a block − 1), last decade of log t",
             measure=_excess,
@@ -176,7 +176,7 @@ LEAKY = Experiment(
         ),
         Claim(
             sentence="The stable rank of the whole first layer tends to 1.",
-            source="NeurIPS, abstract, read of the whole first layer",
+            source="rankfall: how the abstract might be misread",
             metric="stable rank of W in the limit",
             measure=lambda runs: runs.end_stable_rank,
             expected=at_most(1 + 1e-6, "1, up to the tolerance of the certificate"),

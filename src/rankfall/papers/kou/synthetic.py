@@ -92,8 +92,9 @@ SYNTHETIC = Experiment(
     cost=1.1,
     about=(
         "x = yμ + z, μ ~ N(0, 0.01² I), z ~ N(0, I); 50 neurons of each sign, second layer ±1/50 fixed, "
-        "mean logistic loss, W(0) ~ N(0, σ₀²). The step 0.1 and 1000 steps are our choice. (c) The limits "
-        "are those of 6 neurons of each sign from σ₀ = 1e-3."
+        "mean logistic loss, W(0) ~ N(0, σ₀²). Data and σ₀ are as Sun and Tran have them, after this "
+        "paper; the step 0.1 and 1000 steps are our choice. (c) The limits are those of 6 neurons of "
+        "each sign from σ₀ = 1e-3."
     ),
     claims=(
         Claim(
@@ -123,7 +124,10 @@ SYNTHETIC = Experiment(
             note="The data are far from nearly orthogonal enough, and the conclusion is false on them.",
         ),
         Claim(
-            sentence="With the slope 0.3 they do, though p(X) γ⁴ is 10⁴ times too small.",
+            sentence=(
+                "With the slope 0.3 each sign block ends with stable rank 1, though p(X) γ⁴ is 10⁴ times too "
+                "small."
+            ),
             source="rankfall",
             metric="largest stable rank of a block in the certified limit, γ = 0.3",
             measure=lambda runs: runs.end_blocks.sel(end_slope=0.3).max("sign"),
@@ -150,7 +154,7 @@ MNIST = Experiment(
     needs="MNIST",
     about=(
         "1000 neurons, SGD with batches of 64 and the step 0.1 for 10 epochs, σ₀ from 1e-5 to 1e-3, ReLU and "
-        "the slope 0.01."
+        "the slope 0.01: the setting as Sun and Tran tell it."
     ),
     claims=(
         Claim(

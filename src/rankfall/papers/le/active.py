@@ -152,11 +152,11 @@ ACTIVE = Experiment(
             hypotheses=(TWO,),
         ),
         Claim(
-            sentence="For other pairs of neurons it is not.",
+            sentence="For other pairs of neurons a_j a_k − ⟨w_j, w_k⟩ is not conserved.",
             source="abstract (not true in general for the full matrix)",
             metric="largest change of an entry of C after t_N, over ‖W‖² of all weights",
             measure=lambda runs: _late(runs, runs.all_pairs),
-            expected=at_least(1e-3, "a thousand times what the tolerance of the flow can explain"),
+            expected=at_least(1e-3, "far beyond 1e-8, which the tolerance of the flow can explain"),
         ),
         Claim(
             sentence="The submatrix of the stably activated neurons falls to rank one.",

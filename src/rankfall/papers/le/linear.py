@@ -162,7 +162,7 @@ LINEAR = Experiment(
         ),
         Claim(
             sentence="The norms of the layers equalise.",
-            source="abstract (training invariances)",
+            source="rankfall, from the training invariances of the abstract",
             metric="largest/smallest ‖W_k‖_F of a network at the end",
             measure=norm_ratio,
             expected=near(

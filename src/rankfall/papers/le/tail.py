@@ -141,7 +141,7 @@ TAIL = Experiment(
             expected=at_most(1.0001, "a bound at all times; 1e-4 for the tolerance of the flow"),
         ),
         Claim(
-            sentence="The ReLU layer below does not: it stays of rank two, like that of a two-layer network.",
+            sentence="The ReLU layer below linear ones stays of rank two, as in a two-layer network.",
             source="abstract (not true for ReLU layers); the number with Phuong and Lampert 2021",
             metric="stable rank of W₁ at the end / that of A u₊u₊ᵀ + B u₋u₋ᵀ, of the classes' hard margins",
             measure=lambda runs: (last(runs.body) / runs.foreseen).transpose("seed", "network"),
@@ -154,7 +154,7 @@ TAIL = Experiment(
         ),
         Claim(
             sentence="A ReLU network splits into a multilinear function and a ReLU network of signs.",
-            source="abstract (decomposition)",
+            source="abstract (decomposition), in our form",
             metric="error of the sum over paths and of the tree of signs, over max |f|, at three times",
             measure=lambda runs: runs.decomposition.transpose("seed", "network", "state"),
             expected=at_most(1e-12, "identities: nothing but rounding in sums over up to 1440 paths"),
@@ -162,7 +162,7 @@ TAIL = Experiment(
         ),
         Claim(
             sentence="Late in training the network of signs is constant: no weight changes its sign.",
-            source="abstract (constant weights under directional convergence)",
+            source="abstract (constant weights under directional convergence), in our form",
             metric="weights of a network that change their sign between losses of 1e-30 and 1e-300",
             measure=lambda runs: runs.turned.transpose("seed", "network"),
             expected=at_most(0, "constant; the abstract does not say from when on", "{:.0f}"),

@@ -114,7 +114,7 @@ SCHEDULE = Experiment(
         ),
         Claim(
             sentence="With loss-based steps the loss falls exponentially rather than like a power.",
-            source="ICLR, section 5 and Fig. 1, on synthetic data",
+            source="ICLR, Fig. 1, on synthetic data",
             metric="log(1/loss) after 10000 epochs, loss-based / constant steps",
             measure=lambda runs: _ratio(runs, "log_loss"),
             expected=at_least(10.0, "an order of magnitude in the exponent, our reading of it"),

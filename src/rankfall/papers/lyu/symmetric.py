@@ -148,7 +148,7 @@ SYMMETRIC = Experiment(
             hypotheses=(SIGNS, CERTIFIED),
         ),
         Claim(
-            sentence="This is the largest margin that any such network has.",
+            sentence="On symmetric separable data no such network has a larger margin than the limit.",
             source="NeurIPS 2021, theorem on symmetric data",
             metric="(1+α)/2 |Σ λᵢ yᵢ xᵢ|, the strongest pull on any neuron, 8 neurons",
             measure=lambda runs: runs.pull.isel(width=-1),
@@ -157,7 +157,7 @@ SYMMETRIC = Experiment(
             form="{:.6f}",
         ),
         Claim(
-            sentence="It ends as a linear function: all neurons on one line.",
+            sentence="On symmetric separable data the end is a linear function: neurons on one line.",
             source="NeurIPS 2021, theorem on symmetric data",
             metric="stable rank of the first layer in the limit, 8 neurons",
             measure=lambda runs: runs.stable_rank.isel(width=-1),
@@ -165,7 +165,7 @@ SYMMETRIC = Experiment(
             hypotheses=(SIGNS, CERTIFIED),
         ),
         Claim(
-            sentence="Whatever the width, the margin is the largest.",
+            sentence="On symmetric separable data the margin is the largest, whatever width and start.",
             source="NeurIPS 2021, abstract, without its exceptional starts",
             metric="normalised margin of the limit / ((1+α)/4 γ_lin), 2 neurons",
             measure=lambda runs: runs.margin.isel(width=0),
@@ -197,7 +197,7 @@ SYMMETRIC = Experiment(
             ),
         ),
         Claim(
-            sentence="It ends as a single neuron, whose margin one hard-margin problem foretells.",
+            sentence="With three hints the end is one neuron, whose margin a hard-margin problem foretells.",
             source="rankfall, docs/theory/lyu_2021_hints.md",
             metric="normalised margin of the limit × 2 |z|",
             measure=lambda runs: runs.hint_margin / runs.hint_foreseen,

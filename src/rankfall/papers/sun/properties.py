@@ -129,8 +129,8 @@ PROPERTIES = Experiment(
     about=(
         "100 ReLU neurons, second layer fixed at ±1/√100, exponential loss, initial weights N(0, 1e-8); "
         "the limit of gradient flow with its certificate. Three data sets of 10 samples in 784 dimensions: "
-        "nearly orthogonal ones that satisfy the hypothesis (five of each class), the mixture of Fig. 1 with "
-        "biases and random labels, and the same with five of each class."
+        "nearly orthogonal ones that satisfy the hypothesis, without biases (five of each class); the "
+        "mixture of Fig. 1 with biases and random labels; and the same with five of each class."
     ),
     claims=(
         Claim(
@@ -153,6 +153,7 @@ PROPERTIES = Experiment(
             hypotheses=(_hypothesis(0),),
             certificate=_certified(0),
             form="{:.2f}",
+            note="The report sets out to show it and leaves it open.",
         ),
         Claim(
             sentence="In the limit all margins are equal, on the paper's own data.",

@@ -71,7 +71,7 @@ MNIST = Experiment(
             "The smaller the initial weights, the lower the stable rank after ten epochs.",
             "Fig. 6 and 7",
             "smallest step of the stable rank from one value to the next larger one",
-            at_least(0.0, ORDER),
+            at_least(0.0, "the order of the curves, as they are drawn"),
         ),
         _claim(
             "With ReLU the five runs end at stable ranks of 15, 20, 26, 68 and 110.",

@@ -132,17 +132,18 @@ FIGURE_1 = Experiment(
         ),
         Claim(
             sentence="The five values are variances: so read, the runs end where the figure does.",
-            source="caption of Fig. 1",
+            source="rankfall: the other reading, after the word in the caption of Fig. 1",
             metric="place of the printed stable rank in the range over the seeds (0 to 1), for each value",
             measure=lambda runs: _place(runs, "variance"),
             expected=between(-0.1, 1.1, "the range of the draws, a tenth wider: a curve is read off to that"),
             recorded="not reproduced",
             form="{:.2f}",
-            note="As variances the two largest leave the stable rank where it started: the caption errs.",
+            note="As variances the two largest leave the stable rank where it started: what the caption "
+            "calls variances are standard deviations, as the text says.",
         ),
         Claim(
-            sentence="The runs reach the loss from which the theorem speaks.",
-            source="Theorem 4.1",
+            sentence="The runs of Fig. 1 reach the loss from which Theorem 4.1 speaks.",
+            source="rankfall: the hypothesis of Theorem 4.1, on the runs of Fig. 1",
             metric="mean loss at the end / (log 2 / n)",
             measure=lambda runs: runs.loss.sel(reading="standard deviation").isel(step=-1) * N / np.log(2),
             expected=at_most(1.0, "the theorem's own threshold"),

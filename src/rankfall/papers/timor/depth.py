@@ -175,7 +175,7 @@ DEPTH = Experiment(
             hypotheses=(_SHORT,),
         ),
         Claim(
-            sentence="With margins of 1 it is at least (1/√2) (√2/B)^(k/k') √(k'/(k'+1)).",
+            sentence="With margins of 1 the mean of ‖W‖₂/‖W‖F is at least (1/√2) (√2/B)^(k/k') √(k'/(k'+1)).",
             source="Theorem 5",
             metric="smallest difference of the mean ratio and the bound, depths k' from 2 to 6, k = 2",
             measure=lambda runs: (runs.ratio - runs.printed).sel(problem="margin").min("depth"),
@@ -183,7 +183,7 @@ DEPTH = Experiment(
             hypotheses=(_SHORT,),
         ),
         Claim(
-            sentence="The last factor of this bound can be 2^(-1/2k'), which is larger.",
+            sentence="The last factor of the bound of Theorem 5 can be 2^(-1/2k'), which is larger.",
             source="rankfall, after Theorem 5",
             metric="smaller of: mean ratio - new bound, new bound - printed bound; all depths",
             measure=lambda runs: (

@@ -120,14 +120,14 @@ FIGURE_5 = Experiment(
             form="{:.4f}",
         ),
         Claim(
-            sentence="The layer between them has rank two: no third singular value grows.",
+            sentence="The ReLU network's middle layer has rank two: no third singular value grows.",
             source="TMLR Fig. 5; workshop, eq. (40b)",
             metric="σ₃(W₂) at the end / ‖W₂(0)‖₂",
             measure=lambda runs: _of("singular_value", middle=0, value=2)(runs) / runs.initial.isel(middle=0),
             expected=at_most(1.0, "Weyl's inequality: a change of rank two raises σ₃ to ‖W₂(0)‖₂ at most"),
         ),
         Claim(
-            sentence="Its two singular values are equal, ‖w‖^(1/3).",
+            sentence="The two singular values of the ReLU network's middle layer are equal, ‖w‖^(1/3).",
             source="workshop, eqs. (40) and (41)",
             metric="σ₁(W₂) and σ₂(W₂), in units of ‖w‖^(1/3)",
             measure=_of("singular_value", middle=0, value=[0, 1]),
@@ -136,7 +136,7 @@ FIGURE_5 = Experiment(
             note="What parts them are the blocks off the diagonal: they keep about the initial norm.",
         ),
         Claim(
-            sentence="Its stable rank is two.",
+            sentence="The stable rank of the ReLU network's middle layer is two.",
             source="workshop, eq. (40b)",
             metric="stable rank of W₂",
             measure=_of("middle_rank", middle=0),
@@ -144,7 +144,7 @@ FIGURE_5 = Experiment(
             form="{:.3f}",
         ),
         Claim(
-            sentence="All layers have the same norm.",
+            sentence="All layers of a network have the same norm.",
             source="workshop, Appendix F.1",
             metric="(largest - smallest) / mean norm of a network's layers",
             measure=spread,
@@ -153,7 +153,7 @@ FIGURE_5 = Experiment(
             ),
         ),
         Claim(
-            sentence="This norm is √2 ‖w‖^(1/3) in the ReLU network.",
+            sentence="In the ReLU network the norm of every layer is √2 ‖w‖^(1/3).",
             source="workshop, eqs. (40) and (41)",
             metric="‖W₁‖, ‖W₂‖, ‖W₃‖, in units of ‖w‖^(1/3)",
             measure=_of("norm"),
@@ -192,7 +192,7 @@ FIGURE_5 = Experiment(
             expected=at_most(0.01, "ten times what is left to learn on the sample, a thousandth"),
         ),
         Claim(
-            sentence="It learns 2^(3/2) times as slowly as the linear network from the same weights.",
+            sentence="The ReLU network takes 2^(3/2) times as long as the linear one, from equal weights.",
             source="rankfall",
             metric="ratio of the mean times at which loss is lost, ∫ L dt / L(0), over 2^(3/2)",
             measure=lambda runs: runs.late,

@@ -138,7 +138,7 @@ DEEPER = Experiment(
             form="{:.3f}",
         ),
         Claim(
-            sentence="All layers between first and last have rank two: no third singular value grows.",
+            sentence="The ReLU network's middle layers have rank two: no third singular value grows.",
             source="workshop, eq. (40b)",
             metric="largest σ₃(W_l) at the end / ‖W_l(0)‖₂, for each seed and depth",
             measure=lambda runs: _rows(
@@ -149,21 +149,21 @@ DEEPER = Experiment(
             ),
         ),
         Claim(
-            sentence="Their two singular values are equal, ‖w‖^(1/L).",
+            sentence="The two singular values of the ReLU network's middle layers are equal, ‖w‖^(1/L).",
             source="workshop, eqs. (40) and (41)",
             metric="largest relative distance of σ₁ and σ₂ of a middle layer from ‖w‖^(1/L)",
             measure=_worst("singular_value", 1.0, value=[0, 1]),
             expected=at_most(0.1, "our reading of approximately; the initial norms are 0.15 and 0.3"),
         ),
         Claim(
-            sentence="Their stable rank is two.",
+            sentence="The stable rank of the ReLU network's middle layers is two.",
             source="workshop, eq. (40b)",
             metric="largest distance of a middle layer's stable rank from 2, relative to 2",
             measure=_worst("middle_rank", 2.0),
             expected=at_most(0.1, "1 + (σ₂/σ₁)², where the two are equal to ten per cent"),
         ),
         Claim(
-            sentence="All layers have the same norm.",
+            sentence="All layers of a network have the same norm.",
             source="workshop, Appendix F.1",
             metric="(largest - smallest) / mean norm of a network's layers",
             measure=lambda runs: _rows(spread(runs)),
@@ -172,14 +172,14 @@ DEEPER = Experiment(
             ),
         ),
         Claim(
-            sentence="This norm is √2 ‖w‖^(1/L) in the ReLU network.",
+            sentence="In the ReLU network the norm of every layer is √2 ‖w‖^(1/L).",
             source="workshop, eqs. (40) and (41)",
             metric="largest relative distance of a layer's norm from √2 ‖w‖^(1/L)",
             measure=_worst("norm", np.sqrt(2)),
             expected=at_most(0.04, "the initial weights: 0.3² of a squared norm of 2"),
         ),
         Claim(
-            sentence="The middle layers are two blocks that are not negative.",
+            sentence="The ReLU network's middle layers are two blocks that are not negative.",
             source="workshop, eq. (40b)",
             metric="largest share of a middle layer's squared norm in all other entries",
             measure=lambda runs: _rows(worst(runs.outside)),
@@ -217,7 +217,7 @@ DEEPER = Experiment(
             expected=at_most(0.05, "five times what is left to learn on the sample, one per cent"),
         ),
         Claim(
-            sentence="It learns 2^(L/2) times as slowly as the linear network from the same weights.",
+            sentence="The ReLU network takes 2^(L/2) times as long as the linear one, from equal weights.",
             source="rankfall",
             metric="ratio of the mean times at which loss is lost, ∫ L dt / L(0), over 2^(L/2)",
             measure=lambda runs: _rows(runs.late),

@@ -145,7 +145,7 @@ THEOREM_13 = Experiment(
         ),
         Claim(
             sentence="At the end of the printed window the first layer is of rank one with small errors.",
-            source="workshop, section 4.1",
+            source="workshop, section 4.1 with Theorem 13",
             metric="second / first singular value of W₁ at the end of the printed window, w = 1e-8",
             measure=lambda runs: runs.second.sel(window="printed").isel(norm=-1),
             expected=at_most(0.1, "small: below a tenth, our reading"),

@@ -316,8 +316,8 @@ COROLLARY_6 = Experiment(
             ),
         ),
         Claim(
-            sentence="From every start of rank one the square loss ends at the least-squares map.",
-            source="workshop, Corollary 6",
+            sentence="Without any exception starts of rank one end at the least-squares map.",
+            source="workshop, Corollary 6, to the letter",
             metric="‖f − w*·x‖ / ‖w*·x‖ at ‖β‖t = 16, white data, from r = −β/‖β‖",
             measure=lambda runs: runs.opposite_missing,
             expected=at_most(0.01, "from other starts of this size half is learned at ‖β‖t ≈ 3"),
@@ -329,7 +329,8 @@ COROLLARY_6 = Experiment(
                     1e-6, "the exact solution, which decays like e^{−‖β‖t}, and the tolerance of the flow"
                 ),
             ),
-            note="The start opposite to β ends at the saddle W = 0. Such starts are a null set.",
+            note="The start opposite to β ends at the saddle W = 0. Such starts are a null set: "
+            "the corollary lacks the word almost.",
         ),
         Claim(
             sentence="From small Gaussian weights, too, the square loss ends at least squares.",

@@ -265,7 +265,7 @@ def run_figure_2(seed: int) -> xr.Dataset:
 
 
 def formula(x: np.ndarray) -> np.ndarray:
-    """g of TMLR eq. (3), by its formula."""
+    """g of eq. (3), by its formula."""
     up, down = np.maximum(x, 0), np.maximum(-x, 0)
     g = np.maximum(up[:, 0] - up[:, 1], 0) - np.maximum(down[:, 0] - down[:, 1], 0)
     return np.asarray(g)
@@ -366,14 +366,14 @@ FIGURE_2 = Experiment(
     claims=(
         Claim(
             sentence="g is odd and positively homogeneous, and three layers without biases compute it.",
-            source="TMLR, eq. (3) and Fig. 2",
+            source="workshop, eq. (3); TMLR, Fig. 2",
             metric="largest error of each of the three equalities at 1000 points / largest |g|",
             measure=lambda runs: runs.off.transpose("seed", "property"),
             expected=at_most(1e-15, "exact: nothing but rounding"),
         ),
         Claim(
             sentence="g is not linear: the best linear map misses a twelfth of its power.",
-            source="TMLR, eq. (3)",
+            source="workshop, eq. (3)",
             metric="½ min_w ⟨(g − w·x)²⟩ on the unit circle, 4096 angles",
             measure=lambda runs: runs.missed,
             expected=near(
@@ -386,7 +386,7 @@ FIGURE_2 = Experiment(
         ),
         Claim(
             sentence="Two layers without biases cannot express g.",
-            source="TMLR, eq. (3)",
+            source="workshop, eq. (3)",
             metric="loss of two trained layers at the end / loss of the best linear map",
             measure=lambda runs: _last(runs, TWO),
             expected=between(

@@ -139,7 +139,8 @@ CLAIMS = (
             _ratio("Lemma 9"),
             BOUND,
         ),
-        note="Errata E5. One side grows like ‖x‖, the other like ‖x‖²: false for short inputs.",
+        note="Errata E5, a misprint: with the missing factors the lemma holds. As printed one side grows "
+        "like ‖x‖, the other like ‖x‖², which is false for short inputs.",
     ),
     _holds(
         "On symmetric data the covariance and the correlation over any half-space are those over all data.",
@@ -166,7 +167,7 @@ CLAIMS = (
         "workshop, proof of Lemma 12",
         "Lemma 12, proof",
     ),
-    _holds("The linear system of the early phase has this solution.", "workshop, eq. (23)", "(23)"),
+    _holds("The linear system of the early phase has the solution (23).", "workshop, eq. (23)", "(23)"),
     _holds(
         "What the early phase leaves out of the flow are two cubic terms.",
         "workshop, eq. (24)",
@@ -181,11 +182,11 @@ CLAIMS = (
     ),
     _refuted(
         "In the flow of the logistic loss the output stands as a factor.",
-        "workshop, eqs. (7) and (10)",
+        "workshop, eq. (7)",
         "(7): printed",
         "(7)",
         "the label in its place",
-        "Errata E2. As printed the flow does not know the sign of a label.",
+        "Errata E2. As printed the flow does not know the sign of a label; eq. (10) has the same slip.",
     ),
     _holds(
         "With rank-one weights and equal halves a leaky network is a linear one, times (1+α)/2.",
@@ -194,7 +195,7 @@ CLAIMS = (
         "(29)",
     ),
     _holds(
-        "With these weights the two averages of the flow are linear.",
+        "With rank-one weights and equal halves two averages in the flow are linear, times (1+α)/2.",
         "workshop, eqs. (31) and (33)",
         "(31)",
         "(33)",
@@ -238,7 +239,7 @@ CLAIMS = (
         "(38), t = 0: printed",
         "(38), t = 0",
         "u₀² = (1+α)/2 ‖W₁(0)‖²",
-        "Errata E7.",
+        "Errata E7: the slip that corollary-14 follows in time.",
     ),
     _holds(
         "For white inputs the time course solves the flow of the linear network.",
@@ -252,7 +253,7 @@ CLAIMS = (
         "(41)",
     ),
     _holds(
-        "Their flow keeps the form, and all layers grow at the same rate.",
+        "Deep ReLU networks of rank one and two keep their form, and all layers grow at the same rate.",
         "workshop, eqs. (43) to (45)",
         "(43)",
         "(44)",
@@ -260,19 +261,20 @@ CLAIMS = (
         "after (45)",
     ),
     _holds(
-        "They follow a deep linear network at half the speed: W₁ and W_L are √2 times its own, the layers "
-        "between them twice its positive entries.",
+        "Deep ReLU networks of rank one and two follow a deep linear one at half the speed: W₁ and W_L are "
+        "√2 times its own, the layers between them twice its positive entries.",
         "rankfall",
         "linear twin",
         note="The velocities agree wherever the weights do, so it is exact for descent too.",
     ),
     _holds(
-        "The flow of the first and the last layer is a linear network's but for factors.",
+        "In deep ReLU networks of rank one and two the flow of the first and the last layer is a linear "
+        "network's but for factors.",
         "workshop, eq. (42)",
         "(42), ends",
     ),
     _refuted(
-        "So is that of the layers between them.",
+        "In deep ReLU networks of rank one and two the middle layers flow like linear ones, but for factors.",
         "workshop, eq. (42)",
         "(42), middle: printed",
         "(44)",

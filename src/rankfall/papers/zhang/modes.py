@@ -130,7 +130,7 @@ def _draw_losses(ax: Axes, runs: xr.Dataset, name: str) -> None:
 
 FIGURE_4 = Experiment(
     name="4",
-    title="Two orthogonal points, and XOR: a ReLU network evolves like independent linear networks",
+    title="Two orthogonal points, and XOR: every point has a linear network of its own",
     run=run_modes,
     draw=draw_modes,
     seeds=20,
@@ -162,7 +162,7 @@ FIGURE_4 = Experiment(
         ),
         Claim(
             sentence="The losses overlap with those of linear networks that start from all of the weights.",
-            source="TMLR, Fig. 4b and 4d, second reading",
+            source="rankfall: another reading of TMLR, Fig. 4b and 4d",
             metric="largest |loss − sum of the linear losses| / initial loss; for the pair and for XOR",
             measure=lambda runs: runs["apart"].sel(reading="all neurons").transpose("seed", "set"),
             expected=at_most(SEEN, "what a reader can see: the width of a printed line"),

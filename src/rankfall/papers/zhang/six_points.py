@@ -385,14 +385,14 @@ WORKSHOP_2 = Experiment(
             note="Infinite for the draws that never leave it.",
         ),
         Claim(
-            sentence="On the plateau it is approximately linear.",
+            sentence="On the plateau the network is almost a linear map.",
             source="workshop version, Appendix B and Fig. 2b",
             metric="‖f − best linear map‖ / ‖best linear map‖ on the data, both losses",
             measure=lambda runs: runs.linearity.transpose("seed", "loss_name"),
             expected=at_most(0.15, "the asymmetry: what the data are off by"),
         ),
         Claim(
-            sentence="There it is linear for x₁ > 0 and for x₁ < 0, with the least loss of two such maps.",
+            sentence="On the plateau each of x₁ > 0 and x₁ < 0 has the linear map that fits it best.",
             source="rankfall",
             metric="loss on the plateau / least loss of two linear maps, one for each sign of x₁",
             measure=lambda runs: (runs.flattest / runs.plateau).transpose("seed", "loss_name"),
@@ -400,8 +400,8 @@ WORKSHOP_2 = Experiment(
             form="{:.7f}",
         ),
         Claim(
-            sentence="The loss converges to zero.",
-            source="workshop version, Appendix B and Fig. 2a",
+            sentence="From every draw of the weights the loss falls to zero in the end.",
+            source="workshop version, Appendix B and Fig. 2a, asked of every draw",
             metric="loss at the end / loss of the plateau: square, logistic, and descent on the square loss",
             measure=_ends,
             expected=at_most(ZERO, "far below the plateau, and falling: the logistic loss like 1/t"),
@@ -418,8 +418,8 @@ WORKSHOP_2 = Experiment(
         ),
         Claim(
             sentence=(
-                "A draw fits the data just if on the plateau a neuron with a positive output weight is held "
-                "at the kink of the point that was moved."
+                "A draw fits the data exactly if on the plateau a neuron with a positive output weight is "
+                "held at the kink of the point that was moved."
             ),
             source="rankfall",
             metric="1 where the number of such neurons foretells the end, else 0; both losses",

@@ -143,7 +143,7 @@ def _guide(ax: Axes, height: float, label: str) -> None:
 
 FIGURE_3 = Experiment(
     name="3",
-    title="Two-layer bias-free (leaky) ReLU networks evolve like a linear one: five slopes",
+    title="Five slopes on symmetric data: every network follows the linear one",
     run=run_slopes,
     draw=draw_slopes,
     cost=13.0,

@@ -104,7 +104,7 @@ C4 = Experiment(
     claims=(
         Claim(
             sentence="With a penalty λ the network is the linear one with the penalty λ/c, step by step.",
-            source="TMLR, Appendix C.4, derived",
+            source="rankfall, on the subject of TMLR, Appendix C.4",
             metric="largest relative weight error over the steps, for each slope and either loss",
             measure=lambda runs: runs.error.max("step").transpose("seed", "loss", "slope"),
             expected=at_most(ROUNDING, "exact but for rounding"),
@@ -224,7 +224,7 @@ C5 = Experiment(
     claims=(
         Claim(
             sentence="The losses of both networks collapse even from weights that are not small.",
-            source="TMLR, Appendix C.5, our reading",
+            source="rankfall, on the subject of TMLR, Appendix C.5",
             metric="largest |loss − linear loss| / fall of the loss, for the scales 0.1 and 0.3",
             measure=lambda runs: _largest(runs)[:, 2:4],
             expected=at_most(SEEN, "what a reader can see: the width of a printed line"),
@@ -330,14 +330,14 @@ C6 = Experiment(
     claims=(
         Claim(
             sentence="The equivalence needs no small steps: from weights of rank one it is exact for any.",
-            source="TMLR, Appendix C.6, our reading",
+            source="rankfall, on the subject of TMLR, Appendix C.6",
             metric="largest relative weight error over the steps, for each step size",
             measure=lambda runs: runs.error.sel(start="rank one").max("step").transpose("seed", "part"),
             expected=at_most(1e-10, "exact but for rounding, which the oscillations beyond the edge amplify"),
         ),
         Claim(
             sentence="From small Gaussian weights the losses collapse for every stable step.",
-            source="TMLR, Appendix C.6, our reading",
+            source="rankfall, on the subject of TMLR, Appendix C.6",
             metric="largest |loss − linear loss| / fall of the loss, for steps below the edge",
             measure=lambda runs: _largest(runs.sel(start="gaussian"))[:, :STABLE],
             expected=at_most(SEEN, "what a reader can see: the width of a printed line"),
