@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from rankfall import plot
-from rankfall.papers import PAPERS
+from rankfall.papers.reproduction import choose
 from rankfall.report.markdown import counts_table, table
 
 ROOT = Path(__file__).parents[1]
@@ -28,8 +28,8 @@ papers](guide/reproduce.md).
 def main(report: Path) -> None:
     """Write them."""
     claims = json.loads((report / "claims.json").read_text(encoding="utf-8"))["claims"]
-    if {claim["paper"] for claim in claims} != set(PAPERS):
-        sys.exit(f"{report} does not hold all papers: run `rankfall reproduce` first.")
+    if len(claims) != sum(len(experiment.claims) for _, experiment in choose()):
+        sys.exit(f"{report} does not hold all claims: run `rankfall reproduce` first.")
     differing = [f"{c['paper']} {c['number']}" for c in claims if c["verdict"] != c["recorded"]]
     if differing:
         sys.exit(f"not the verdicts on record: {', '.join(differing)}.")
@@ -41,9 +41,11 @@ def main(report: Path) -> None:
     folder = ROOT / "docs" / "assets" / "papers"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for drawn in sorted(report.glob("runs/*/figure.svg")):
-        svg = _on_paper(drawn.read_text(encoding="utf-8"))
-        (folder / f"{drawn.parent.name}.svg").write_text(svg, encoding="utf-8")
+    for paper, experiment in choose():
+        name = f"{paper.name}-{experiment.name}"
+        if experiment.draw is not None:
+            svg = _on_paper((report / "runs" / name / "figure.svg").read_text(encoding="utf-8"))
+            (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
 
 
 def _on_paper(svg: str) -> str:

@@ -3,12 +3,15 @@ which any process knows."""
 
 import contextlib
 import os
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 
-from rankfall.sweeps import THREADS, SweepWarning, cores, processes, sweep
+from rankfall.sweeps import SETTINGS, SweepWarning, cores, processes, sweep
 
 DIE_ONCE = """
 (lambda os, path: 7 if os.path.exists(path) else (os.mkdir(path), os._exit(1)))(__import__("os"), {!r})
@@ -36,10 +39,10 @@ def test_no_task_is_no_work():
 
 
 def test_a_worker_has_one_thread_for_linear_algebra(monkeypatch):
-    for name in THREADS:
+    for name in SETTINGS:
         monkeypatch.delenv(name, raising=False)
-    assert dict(sweep(os.getenv, THREADS)) == dict.fromkeys(THREADS, "1")
-    assert not any(name in os.environ for name in THREADS)
+    assert dict(sweep(os.getenv, SETTINGS)) == SETTINGS
+    assert not any(name in os.environ for name in SETTINGS)
 
 
 def test_what_the_user_set_is_left_alone(monkeypatch):
@@ -81,3 +84,63 @@ def test_workers_stop_at_once_when_the_work_is_left():
 
 def test_the_cores_are_those_that_may_be_used():
     assert 1 <= cores() <= (os.cpu_count() or 1)
+
+
+def test_costs_that_do_not_fit_the_tasks_are_refused():
+    with pytest.raises(ValueError, match="3 tasks, and 2 costs"):
+        list(sweep(abs, [1, 2, 3], costs=[1.0, 2.0]))
+
+
+def test_tasks_may_cost_nothing():
+    with ThreadPoolExecutor(1) as executor:
+        assert list(sweep(abs, [-1], executor, costs=[0.0])) == [(-1, 1)]
+
+
+def test_what_was_finished_comes_before_the_death_of_a_worker():
+    class Dying(ThreadPoolExecutor):
+        def submit(self, function, /, *args):
+            future = super().submit(function, *args)
+            future.exception()  # done, one way or the other, before anybody asks
+            return future
+
+    def die_at_zero(x):
+        if x == 0:
+            raise BrokenProcessPool
+        return x
+
+    with Dying(1) as executor:
+        results = sweep(die_at_zero, [0, 1, 2], executor)
+        assert sorted([next(results), next(results)]) == [(1, 1), (2, 2)]
+        with pytest.raises(BrokenProcessPool):
+            next(results)
+
+
+PARENT = """
+import os, time
+from rankfall.sweeps import processes
+if __name__ == "__main__":
+    with processes(1) as executor:
+        print(executor.submit(os.getpid).result(), flush=True)
+        time.sleep(60)
+"""
+
+
+def test_workers_end_when_their_parent_is_killed(tmp_path):
+    (tmp_path / "parent.py").write_text(PARENT, encoding="utf-8")
+    parent = subprocess.Popen([sys.executable, tmp_path / "parent.py"], stdout=subprocess.PIPE, text=True)
+    worker = int(parent.stdout.readline())
+    parent.kill()
+    parent.communicate()
+    for _ in range(100):
+        if not alive(worker):
+            return
+        time.sleep(0.1)
+    raise AssertionError("the worker is still there")
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rankfall.data import Data
     from rankfall.limits import Limit
     from rankfall.network import Network
-    from rankfall.papers import Experiment, Outcome, Paper
+    from rankfall.papers import Outcome
     from rankfall.trajectory import Trajectory
 
 app = typer.Typer(
@@ -474,11 +474,12 @@ def assess(
 def reproduce(
     paper: Annotated[str | None, typer.Argument(help="zhang, frei, le, sun, ...; all if not said.")] = None,
     figure: Annotated[str | None, typer.Option(help="One figure of the paper; --list names them.")] = None,
-    claim: Annotated[int | None, typer.Option(help="The figure that tests one claim of the paper.")] = None,
+    claim: Annotated[int | None, typer.Option(help="One claim of the paper; --list has the numbers.")] = None,
     seeds: Annotated[int | None, typer.Option(help="So many seeds where something is drawn.")] = None,
     workers: Annotated[
         int | None, typer.Option(help="So many processes; one for each core if not said.")
     ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Run also what was run before.")] = False,
     listed: Annotated[bool, typer.Option("--list", help="List the figures and claims; run nothing.")] = False,
     out: Annotated[Path, typer.Option(help="The folder for the page, and for what is kept.")] = Path(
         "report"
@@ -488,43 +489,27 @@ def reproduce(
     from rich.console import Console
 
     from rankfall.papers.reproduction import choose, kept
-    from rankfall.report.terminal import listing
+    from rankfall.papers.reproduction import reproduce as run
+    from rankfall.report.files import write
+    from rankfall.report.terminal import listing, outcome_table, summary
 
     console = Console()
     chosen = choose(paper, figure, claim)
     if listed:
         console.print(listing(list(kept(chosen, out, seeds)), claim))
         return
-    differing = _reproduce(chosen, out, seeds, workers, console)
-    if differing:
-        raise typer.Exit(1)
-
-
-def _reproduce(
-    chosen: "list[tuple[Paper, Experiment]]", out: Path, seeds: int | None, workers: int | None, console: Any
-) -> int:
-    """Run what has to be run, tell it, write the page; how many verdicts are not those on record?"""
-    from contextlib import nullcontext
-
-    from rankfall.papers.reproduction import reproduce
-    from rankfall.report.files import write
-    from rankfall.report.terminal import outcome_table, summary
-    from rankfall.sweeps import processes
-
     if workers is not None and workers < 1:
         raise ValueError(f"--workers must be 1 or more, not {workers}.")
     start = time.monotonic()
     outcomes: list[Outcome] = []
+    rows: list[dict[str, Any]] = []
     try:
-        with processes(workers) if workers else nullcontext() as executor:
-            for outcome in reproduce(chosen, out, seeds, executor):
-                outcomes.append(outcome)
-                p, e = outcome.paper, outcome.experiment
-                _say(
-                    console,
-                    f"\n[{len(outcomes)} of {len(chosen)}] {p.name} {e.name}: {e.title} ({outcome.news})",
-                )
-                console.print(outcome_table(outcome))
+        for outcome in run(chosen, out, seeds, workers, again):
+            outcomes.append(outcome)
+            rows += (asked := [row for row in outcome.rows if claim in (None, row["number"])])
+            name = f"{outcome.paper.name} {outcome.experiment.name}: {outcome.experiment.title}"
+            _say(console, f"\n[{len(outcomes)} of {len(chosen)}] {name} ({outcome.news})")
+            console.print(outcome_table(asked))
     except KeyboardInterrupt:
         done = f"{len(outcomes)} of {len(chosen)} experiments are finished"
         _say(console, f"\nStopped: {done}, and all runs that ended are kept in {out}. Run it again to go on.")
@@ -533,9 +518,10 @@ def _reproduce(
         print(f"rankfall: {error}", file=sys.stderr)
         raise typer.Exit(1) from None
     finally:
-        path = write(outcomes, out, seeds, time.monotonic() - start) if outcomes else None
+        if outcomes:
+            page = write(outcomes, out, time.monotonic() - start)
     _say(console, "")
-    console.print(summary(outcomes))
-    _say(console, f"The page is {path}; the claims are also in claims.json and claims.md beside it.")
-    rows = [row for outcome in outcomes for row in outcome.rows]
-    return sum(row["verdict"] != row["recorded"] for row in rows)
+    console.print(summary(rows))
+    _say(console, f"The page is {page}; the claims are also in claims.json and claims.md beside it.")
+    if any(row["verdict"] != row["recorded"] for row in rows):
+        raise typer.Exit(1)

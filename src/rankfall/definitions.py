@@ -20,6 +20,10 @@ Place = tuple[str, str]  # a module and a name in it; "" for what its import alo
 
 def definition_of(thing: Callable[..., Any]) -> Place:
     """Where a top-level function or class is defined."""
+    if "<" in thing.__qualname__:
+        raise ValueError(
+            f"{thing.__qualname__} is not a definition of its own: what is in it cannot be told."
+        )
     return thing.__module__, thing.__qualname__.partition(".")[0]
 
 
@@ -65,11 +69,11 @@ class _Module:
         self.statements: dict[str, list[ast.stmt]] = {"": []}
         self.imports: dict[str, Place] = {}
         home = name.split(".") if file.name == "__init__.py" else name.split(".")[:-1]
-        for statement in _absolute(ast.parse(file.read_text(encoding="utf-8")), home).body:
+        for statement in _run(_absolute(ast.parse(file.read_text(encoding="utf-8")), home)):
             if isinstance(statement, (ast.Import, ast.ImportFrom)):
                 self.imports |= dict(_imported(statement))
-            elif not (_is_for_types(statement) or _is_text(statement)):
-                for bound in _bound([statement]) or {""}:
+            elif not _is_text(statement):
+                for bound in _bound([statement]) | ({""} if _does_something(statement) else set()):
                     self.statements.setdefault(bound, []).append(_without_docstrings(statement))
 
     def digest(self, name: str) -> str:
@@ -117,6 +121,8 @@ def _follow(place: Place, attributes: tuple[str, ...]) -> Iterator[Place]:
         yield from inside.resolve(*names)
     else:  # the module itself is handed on: all of it counts
         yield from ((module, each) for each in _module(module).statements)
+        for each in _module(module).imports.values():
+            yield from _follow(each, ())
 
 
 @cache
@@ -150,6 +156,15 @@ def _absolute(tree: ast.Module, home: list[str]) -> ast.Module:
     return tree
 
 
+def _run(tree: ast.Module) -> Iterator[ast.stmt]:
+    """The statements of a module, without those that only a type checker reads."""
+    for statement in tree.body:
+        if isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.dump(statement.test):
+            yield from statement.orelse
+        else:
+            yield statement
+
+
 def _imported(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, Place]]:
     """The names that an import binds, and what they stand for."""
     for alias in statement.names:
@@ -163,8 +178,10 @@ def _imported(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, Pla
             yield alias.name.partition(".")[0], (alias.name.partition(".")[0], "")
 
 
-def _is_for_types(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.dump(statement.test)
+def _does_something(statement: ast.stmt) -> bool:
+    """Does it more than bind names when the module is imported?"""
+    simple = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
+    return not (isinstance(statement, simple) and _bound([statement]))
 
 
 def _is_text(statement: ast.stmt) -> bool:
@@ -174,6 +191,7 @@ def _is_text(statement: ast.stmt) -> bool:
 def _bound(statements: list[ast.stmt]) -> set[str]:
     """The names that statements bind in their own scope."""
     bound: set[str] = set()
+    shared: set[str] = set()
     waiting: list[ast.AST] = list(statements)
     while waiting:
         node = waiting.pop()
@@ -183,9 +201,11 @@ def _bound(statements: list[ast.stmt]) -> set[str]:
             bound |= {name for name, _ in _imported(node)}
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             bound.add(node.id)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            shared |= set(node.names)
         elif not isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
             waiting.extend(ast.iter_child_nodes(node))
-    return bound
+    return bound - shared
 
 
 def _without_docstrings(statement: ast.stmt) -> ast.stmt:
@@ -215,6 +235,7 @@ class _Uses:
             yield from self._of_function(node)
         elif isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
             targets = _bound([ast.Expr(g.target) for g in node.generators])
+            yield from self.of(node.generators[0].iter)  # belongs to the scope around it
             yield from _Uses(self.local | targets)._of_children(node)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             yield node

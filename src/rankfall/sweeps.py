@@ -1,6 +1,6 @@
 """Many independent runs on any executor of concurrent.futures: by default on processes of this machine.
 
-Nothing heavy is imported here: a worker process sets its threads before NumPy and JAX are loaded.
+Nothing heavy is imported here, so that a worker process is set up before NumPy and JAX are loaded.
 """
 
 import multiprocessing
@@ -8,25 +8,23 @@ import os
 import signal
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from rankfall import progress as progress_module
-from rankfall.progress import progress
+from rankfall.progress import PAUSE, progress
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 DEATHS = 3  # so many times dead workers are replaced
-THREADS = {
+SETTINGS = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "NPROC": "1",  # what XLA asks for the size of its thread pool
-}
-COMPILED = {
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
     "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
 }
@@ -46,12 +44,14 @@ def processes(count: int | None = None) -> Iterator[ProcessPoolExecutor]:
     """An executor of `count` processes (one a core if not said), each with one thread for linear algebra.
 
     What one of them compiles the others need not. When the block is left by an error or by Ctrl-C, they are
-    stopped at once.
+    stopped at once; when this process dies, they end too.
     """
+    if count is not None and count < 1:
+        raise ValueError(f"the number of processes must be 1 or more, not {count}.")
     others = set(multiprocessing.active_children())
     spawn = multiprocessing.get_context("spawn")
-    with TemporaryDirectory(prefix="rankfall-", ignore_cleanup_errors=True) as compiled:
-        executor = ProcessPoolExecutor(count or cores(), spawn, _start_worker, (compiled,))
+    with _environment():
+        executor = ProcessPoolExecutor(count or cores(), spawn, _start_worker)
         try:
             yield executor
         except BaseException:
@@ -63,19 +63,41 @@ def processes(count: int | None = None) -> Iterator[ProcessPoolExecutor]:
             executor.shutdown()
 
 
-def _start_worker(compiled: str) -> None:
-    settings = THREADS | {"JAX_COMPILATION_CACHE_DIR": compiled} | COMPILED
-    os.environ.update({name: os.environ.get(name, value) for name, value in settings.items()})
+@contextmanager
+def _environment() -> Iterator[None]:
+    """The settings for the processes that are started meanwhile; what the user has set stays."""
+    with TemporaryDirectory(prefix="rankfall-", ignore_cleanup_errors=True) as compiled:
+        settings = SETTINGS | {"JAX_COMPILATION_CACHE_DIR": compiled}
+        added = {name: value for name, value in settings.items() if name not in os.environ}
+        os.environ.update(added)
+        try:
+            yield
+        finally:
+            for name in added:
+                os.environ.pop(name, None)
+
+
+def _start_worker() -> None:
+    from threading import Thread
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which stops its workers
+    Thread(target=_end_with_the_parent, daemon=True).start()
+    progress_module.SILENT = True
     # One process may read what another is still writing: then it compiles for itself.
     warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
-    progress_module.SILENT = True
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which stops its workers
+
+
+def _end_with_the_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def sweep(
     function: Callable[[Task], Result],
     tasks: Iterable[Task],
-    executor: Executor | None = None,
+    executor: Executor | int | None = None,
     costs: Sequence[float] | None = None,
     name: str = "sweep",
     show: bool = True,
@@ -89,45 +111,50 @@ def sweep(
     - `function`, `tasks`: both go to other processes, so the function has a name of its own in a module
         (no lambda), and the tasks are small.
     - `executor`: any executor of `concurrent.futures`, such as a thread pool, or that of a cluster
-        (`dask.distributed.Client.get_executor()`). By default a process for each core, with one thread each
-        for linear algebra; processes that die are replaced and their tasks begun again, at most three times.
+        (`dask.distributed.Client.get_executor()`). By default, or for a number, so many processes of this
+        machine (one for each core), with one thread each for linear algebra; those that die are replaced and
+        their tasks begun again, at most three times.
     - `costs`: how long each task takes, in any unit: longer ones begin first, and the time left is told
         by them.
     - `name`, `show`: the progress that is shown when it takes over two seconds.
     """
     waiting = list(tasks)
-    weights = dict(enumerate(costs if costs is not None else [1.0] * len(waiting)))
+    weights = list(costs) if costs is not None else [1.0] * len(waiting)
+    if len(weights) != len(waiting):
+        raise ValueError(f"there are {len(waiting)} tasks, and {len(weights)} costs.")
     order = sorted(range(len(waiting)), key=lambda i: -weights[i])
     with progress(name, enabled=show) as shown:
-        done: set[int] = set()
-        for index, result in _finished(function, waiting, order, executor):
-            shown.hide()
-            yield waiting[index], result
-            done.add(index)
-            share = sum(weights[i] for i in done) / sum(weights.values())
-            shown.update(share, f"{len(done)} of {len(waiting)}")
+        done, spent = 0, 0.0
+        for finished in _finished(function, waiting, order, executor):
+            if finished is not None:
+                index, result = finished
+                shown.hide()
+                yield waiting[index], result
+                done, spent = done + 1, spent + weights[index]
+            shown.update(spent / (sum(weights) or 1.0), f"{done} of {len(waiting)}")
 
 
 def _finished(
-    function: Callable[[Task], Result], tasks: list[Task], order: list[int], executor: Executor | None
-) -> Iterator[tuple[int, Result]]:
-    """The results with the indices of their tasks; on processes of our own the dead ones are replaced."""
-    if executor is not None:
+    function: Callable[[Task], Result], tasks: list[Task], order: list[int], executor: Executor | int | None
+) -> Iterator[tuple[int, Result] | None]:
+    """The results with the indices of their tasks, and None now and then while nothing is finished."""
+    if isinstance(executor, Executor):
         yield from _on(executor, function, tasks, order)
         return
     left = list(order)
     for death in range(DEATHS + 1):
         try:
-            with processes(min(cores(), max(len(left), 1))) as own:
-                for index, result in _on(own, function, tasks, left):
-                    left = [i for i in left if i != index]
-                    yield index, result
+            with processes(executor or min(cores(), max(len(left), 1))) as own:
+                for finished in _on(own, function, tasks, left):
+                    if finished is not None:
+                        left = [i for i in left if i != finished[0]]
+                    yield finished
             return
         except BrokenExecutor:
             if death == DEATHS:
                 raise RuntimeError(
                     f"a worker process died {DEATHS + 1} times (killed, or out of memory?), with {len(left)} "
-                    f"of {len(tasks)} tasks not done. Free some memory, or give an executor of fewer."
+                    f"of {len(tasks)} tasks not done. Free some memory, or use fewer processes."
                 ) from None
             warnings.warn(
                 f"a worker process died (killed, or out of memory?); {len(left)} tasks begin again.",
@@ -138,11 +165,16 @@ def _finished(
 
 def _on(
     executor: Executor, function: Callable[[Task], Result], tasks: list[Task], order: list[int]
-) -> Iterator[tuple[int, Result]]:
-    futures: dict[Future[Result], int] = {executor.submit(function, tasks[i]): i for i in order}
+) -> Iterator[tuple[int, Result] | None]:
+    """Submit all tasks; when workers die, what was finished comes before the error."""
+    pending = {executor.submit(function, tasks[i]): i for i in order}
     try:
-        for future in as_completed(futures):
-            yield futures[future], future.result()
+        while pending:
+            done, _ = wait(pending, timeout=PAUSE, return_when=FIRST_COMPLETED)
+            if not done:
+                yield None
+            for future in sorted(done, key=lambda f: f.exception() is not None):
+                yield pending.pop(future), future.result()
     finally:
-        for future in futures:
+        for future in pending:
             future.cancel()

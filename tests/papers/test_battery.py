@@ -1,6 +1,7 @@
 """What every experiment must pass: it says what it claims, it runs, it is drawn, and each of its claims can
 fail: tampering with the runs changes the verdict."""
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import xarray as xr
@@ -43,14 +44,16 @@ SMALL: dict[tuple[str, str], dict[str, object]] = {
     ("le", "counterexample"): {"WIDTH": 10},
     ("sun", "1"): {"EPOCHS": 100},
     ("sun", "properties"): {"N": 4, "DIM": 40, "WIDTH": 12},
-    ("sun", "map"): {"SLOPES": (0.0, 0.1, 0.5), "MAP_WIDTH": 4},
+    ("sun", "map"): {"N": 6, "SLOPES": (0.0, 0.1, 0.5), "RATIOS": (80, 800), "MAP_WIDTH": 4},
     ("kou", "leaky"): {"WIDTH": 4, "N": 4, "STEPS": 100, "RECORDS": 20, "LAST": 7},
     ("kou", "relu"): {"WIDTH": 6, "N": 4, "STEPS": 50, "PER_CLASS": (2, 4), "WIDE": 200},
-    ("kou", "synthetic"): {"WIDTH": 8, "DIM": 60, "STEPS": 30, "RECORDS": 8, "FEW": 3},
-    ("lyu", "margins"): {"N": 4, "WIDTH": 4, "RECORDS": 30},
+    ("kou", "synthetic"): {
+        "WIDTH": 16, "DIM": 300, "STEPS": 30, "RECORDS": 8, "FEW": 6, "SLOPES": (0.01, 0.3),
+    },
+    ("lyu", "margins"): {"N": 4, "WIDTH": 4, "RECORDS": 20},
     ("lyu", "schedule"): {"EPOCHS": 600, "WIDTH": 10},
-    ("lyu", "symmetric"): {"WIDTHS": (2, 4), "PAIRS": 2, "HINT_WIDTH": 6, "ANGLES": 61},
-    ("boursier", "pair"): {"WIDTH": 6, "RECORDS": 26, "STEPS": 15_000},
+    ("lyu", "symmetric"): {"WIDTHS": (2, 3), "PAIRS": 1, "HINT_WIDTH": 6, "ANGLES": 61},
+    ("boursier", "pair"): {"WIDTH": 12, "RECORDS": 51, "STEPS": 15_000},
     ("boursier", "high"): {"DIM": 30, "N": 12, "NEURONS": 40, "COUNT": 900},
     ("boursier", "toys"): {"WIDTH": 8, "STARTS": 2, "LONG": 4000},
     ("phuong", "limits"): {"N": 6, "DIM": 4, "WIDTH": 6},
@@ -58,7 +61,7 @@ SMALL: dict[tuple[str, str], dict[str, object]] = {
     ("timor", "ranks"): {"STEPS": 2000},
     ("timor", "angles"): {"STARTS": 30, "STEPS": 2000, "ANGLES": (100,)},
     ("timor", "depth"): {"DEPTHS": (2, 4), "SEARCHES": 2},
-    ("min", "alignment"): {"N": 4, "WIDTH": 8, "EARLY_RECORDS": 24, "LATE_RECORDS": 12},
+    ("min", "alignment"): {"N": 6, "WIDTH": 8, "EARLY_RECORDS": 24, "LATE_RECORDS": 12},
     ("min", "time"): {"SIZES": (4, 8), "NEURONS": 6},
 }  # fmt: skip
 EXPERIMENTS = [(name, e.name) for name in PAPERS for e in paper(name).experiments]
@@ -84,7 +87,9 @@ def test_the_experiment_runs_is_drawn_and_each_of_its_claims_can_fail(experiment
         return
     seeds = range(min(2, experiment.seeds))
     runs = xr.concat([experiment.run(seed) for seed in seeds], dim="seed")
-    experiment.draw(runs).canvas.draw()
+    figure = experiment.draw(runs)
+    figure.canvas.draw()
+    plt.close(figure)
     for claim in experiment.claims:
         plain = claim.judge(runs).verdict
         changed = any(claim.judge(tampered).verdict != plain for tampered in tamperings(runs))

@@ -9,19 +9,19 @@ import pytest
 import xarray as xr
 
 from rankfall import definitions
+from rankfall.definitions import definition_of, digests
 from rankfall.papers import PAPERS, paper, reproduction
 from rankfall.papers.claim import at_most
 from rankfall.papers.experiment import Paper
 from rankfall.papers.reproduction import Kept, choose, kept, reproduce
-from rankfall.papers.sun import synthetic
+from rankfall.papers.zhang import identities
 from rankfall.report.files import write
 
 
 @pytest.fixture
-def figure(monkeypatch):
-    """Sun's Fig. 1, at five epochs."""
-    monkeypatch.setattr(synthetic, "EPOCHS", 5)
-    return choose("sun", "1")
+def figure():
+    """The identities of Zhang et al., which take no time."""
+    return choose("zhang", "identities")
 
 
 @pytest.fixture
@@ -62,26 +62,31 @@ def test_more_seeds_run_only_the_new_ones(figure, ran, tmp_path):
 
 def test_a_damaged_run_is_not_believed(figure, ran, tmp_path):
     before = one(figure, tmp_path)
-    place = tmp_path / "runs" / "sun-1"
-    (place / "1.nc").write_bytes((place / "1.nc").read_bytes()[:1000])
-    (place / "outcome.json").write_text('{"rests_on": {', encoding="utf-8")
-    outcome = one(figure, tmp_path)
-    assert ran == [0, 1, 1]
-    assert outcome.rows == before.rows
+    place = tmp_path / "runs" / "zhang-identities"
+    whole = (place / "1.nc").read_bytes()
+    for broken in (whole[:1000], whole[:2000] + b"?" + whole[2001:]):
+        (place / "1.nc").write_bytes(broken)
+        (place / "outcome.json").write_text('{"rests_on": {', encoding="utf-8")
+        assert one(figure, tmp_path).rows == before.rows
+    assert ran == [0, 1, 1, 1]
+    (place / "figure.svg").write_text("", encoding="utf-8")
+    assert one(figure, tmp_path).news == "judged again: a file was missing or damaged"
+    assert (place / "figure.svg").read_text(encoding="utf-8") == before.figure
 
 
 def test_another_tolerance_is_judged_and_not_run(figure, ran, tmp_path, monkeypatch):
     one(figure, tmp_path)
     (found, experiment), *_ = figure
-    strict = replace(experiment.claims[0], expected=at_most(1e-9, "stricter"))
+    strict = replace(experiment.claims[0], expected=at_most(-1.0, "stricter"))
     other = replace(experiment, claims=(strict, *experiment.claims[1:]))
-    told = Kept.verdicts_rest_on.func
-    rests_on = property(lambda self: told(self) | {"rankfall.papers.sun.synthetic.FIGURE_1": "other"})
-    monkeypatch.setattr(synthetic, "FIGURE_1", other)
-    monkeypatch.setattr(Kept, "verdicts_rest_on", rests_on)
-    outcome = one([(replace(found, experiments=(other,)), other)], tmp_path)
+    told = Kept.rests_on.func
+    rests_on = property(lambda self: told(self) | {"rankfall.papers.zhang.identities.IDENTITIES": "other"})
+    monkeypatch.setattr(identities, "IDENTITIES", other)
+    monkeypatch.setattr(Kept, "rests_on", rests_on)
+    others = tuple(other if e is experiment else e for e in found.experiments)
+    outcome = one([(replace(found, experiments=others), other)], tmp_path)
     assert len(ran) == 2
-    assert outcome.news == "judged again: papers.sun.synthetic.FIGURE_1 changed"
+    assert outcome.news == "judged again: papers.zhang.identities.IDENTITIES changed"
     assert outcome.rows[0]["verdict"] == "not reproduced"
 
 
@@ -117,19 +122,55 @@ def test_a_run_that_fails_is_told_at_the_end_and_the_others_are_kept(figure, tmp
     (found, experiment), *_ = figure
     whole = experiment.run
     fails.__module__, fails.__qualname__ = whole.__module__, whole.__qualname__
+    reproduction.code_of.cache_clear()
     broken = replace(experiment, run=fails)
-    monkeypatch.setattr(synthetic, "FIGURE_1", broken)
-    monkeypatch.setattr("rankfall.papers.sun.PAPER", replace(found, experiments=(broken,)))
-    with pytest.raises(RuntimeError, match=r"(?s)1 of 2 runs failed.*sun 1, seed 0.*ZeroDivisionError"):
-        one(choose("sun", "1"), tmp_path)
-    assert [file.name for file in (tmp_path / "runs" / "sun-1").iterdir()] == ["1.nc"]
+    monkeypatch.setattr(identities, "IDENTITIES", broken)
+    monkeypatch.setattr("rankfall.papers.zhang.PAPER", replace(found, experiments=(broken,)))
+    with pytest.raises(
+        RuntimeError, match=r"(?s)1 of 2 runs failed.*zhang identities, seed 0.*ZeroDivisionError"
+    ):
+        one(choose("zhang", "identities"), tmp_path)
+    assert {file.name for file in (tmp_path / "runs" / "zhang-identities").iterdir()} == {"1.nc", "1.json"}
+
+
+def test_a_run_of_other_code_than_the_one_that_was_read_is_not_believed(figure, tmp_path, monkeypatch):
+    run = reproduction._run
+    monkeypatch.setattr(reproduction, "_run", lambda task: replace(run(task), code="edited"))
+    with pytest.raises(RuntimeError, match="the code was changed meanwhile"):
+        one(figure, tmp_path)
+    assert list((tmp_path / "runs").rglob("*.nc")) == []
+
+
+def test_runs_that_vanish_before_they_are_judged_are_missed(figure, tmp_path):
+    one(figure, tmp_path)
+    (place,) = kept(figure, tmp_path, 2)
+    (place.place / "0.nc").unlink()
+    with pytest.raises(RuntimeError, match="changed meanwhile"):
+        place.judge("judged again")
+
+
+def test_what_is_asked_for_again_is_run_again(figure, ran, tmp_path):
+    one(figure, tmp_path)
+    with ThreadPoolExecutor(1) as threads:
+        (outcome,) = reproduce(figure, tmp_path, 2, threads, again=True, show=False)
+    assert outcome.news == "run: asked for"
+    assert ran == [0, 1, 0, 1]
+
+
+def test_an_experiment_in_front_makes_the_numbers_new(figure, tmp_path):
+    one(figure, tmp_path)
+    (found, experiment), *_ = figure
+    alone = replace(found, experiments=(experiment,))
+    outcome = one([(alone, experiment)], tmp_path)
+    assert outcome.news.startswith("judged again: first claim (")
+    assert outcome.rows[0]["number"] == 1
 
 
 def test_two_runs_give_the_same_claims_timings_aside(figure, tmp_path):
     said = []
     for name in "ab":
         outcome = one(figure, tmp_path / name)
-        write([outcome], tmp_path / name, 2, 1.0)
+        write([outcome], tmp_path / name, 1.0)
         claims = json.loads((tmp_path / name / "claims.json").read_text(encoding="utf-8"))
         assert all(row.pop("seconds") > 0 for row in claims["claims"])
         said.append(claims)
@@ -138,11 +179,11 @@ def test_two_runs_give_the_same_claims_timings_aside(figure, tmp_path):
 
 
 def test_the_page_keeps_what_the_folder_holds_of_other_figures(figure, tmp_path):
-    write([one(figure, tmp_path)], tmp_path, 2, 1.0)
+    write([one(figure, tmp_path)], tmp_path, 1.0)
     needing = choose("sun", "8-9")
-    write([one(needing, tmp_path)], tmp_path, 2, 1.0)
+    write([one(needing, tmp_path, seeds=3)], tmp_path, 1.0)  # the other keeps its two seeds
     claims = json.loads((tmp_path / "claims.json").read_text(encoding="utf-8"))["claims"]
-    assert {row["figure"] for row in claims} == {"1", "8-9"}
+    assert {row["figure"] for row in claims} == {"identities", "8-9"}
 
 
 # What a change makes stale
@@ -159,7 +200,8 @@ def stale(monkeypatch, tmp_path):
         for cache in caches:
             cache.cache_clear()
         places = kept(choose(), tmp_path)
-        return {(p.paper.name, p.experiment.name): p.runs_rest_on for p in places if p.experiment.run}
+        runs = {(p.paper.name, p.experiment.name): p.experiment.run for p in places if p.experiment.run}
+        return {name: digests(definition_of(run)) for name, run in runs.items()}
 
     def changed(file, old, new):
         before = rests_on()
@@ -182,7 +224,7 @@ def test_a_changed_formula_makes_its_claims_stale_and_no_others(stale):
 
 
 def test_a_change_of_the_limits_leaves_the_runs_of_gradient_descent(stale):
-    found = stale("limits/search.py", "def limit(", "def limit(*unused, ")
+    found = stale("limits/search.py", "    def run(self) -> Limit:", "    def run(self, other=0) -> Limit:")
     assert {("sun", "map"), ("sun", "properties")} <= found
     assert not {("sun", "1"), ("zhang", "3")} & found
 

@@ -99,12 +99,6 @@ def _at_the_end(end: Limit, s: Situation, ends: ClassMargins) -> xr.Dataset:
     )
 
 
-def _ratio(runs: xr.Dataset) -> xr.DataArray:
-    """A/B over its prediction."""
-    part = runs.strength / runs.predicted_strength
-    return part.sel(sign=1) / part.sel(sign=-1)
-
-
 def draw_limits(runs: xr.Dataset) -> Figure:
     """Angles over time, strengths and stable ranks against their predictions."""
     since = LOG_TIMES / np.log(10)

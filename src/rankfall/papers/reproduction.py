@@ -13,7 +13,7 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -31,7 +31,10 @@ from rankfall.papers.outcome import Outcome, first_number, judged_rows
 from rankfall.sweeps import sweep
 from rankfall.trajectory import opened
 
-LIBRARIES = ("jax", "jaxlib", "diffrax", "equinox", "optax", "numpy", "scipy", "xarray", "matplotlib")
+LIBRARIES = (
+    *("jax", "jaxlib", "diffrax", "equinox", "lineax", "optimistix", "optax"),
+    *("numpy", "scipy", "xarray", "matplotlib"),
+)
 MARK = "rankfall_experiment"
 COMPILING = 5.0  # seconds; the first seed of each experiment goes first, and compiles for the others
 
@@ -84,27 +87,30 @@ class Kept:
         return self.folder / "runs" / f"{self.paper.name}-{self.experiment.name}"
 
     @cached_property
-    def runs_rest_on(self) -> dict[str, str]:
-        """What the runs depend on, with digests."""
-        run = self.experiment.run
-        return environment() | ({} if run is None else digests(definition_of(run)))
+    def code(self) -> str:
+        """The digest of all that the runs rest on."""
+        return code_of(self.paper.name, self.experiment.name)
 
     @cached_property
-    def verdicts_rest_on(self) -> dict[str, str]:
+    def rests_on(self) -> dict[str, str]:
         """What the verdicts and the figure depend on, with digests."""
-        own = [variable_of(self.experiment, self.experiment.run.__module__)] if self.experiment.run else []
+        assert self.experiment.run is not None
+        own = variable_of(self.experiment, self.experiment.run.__module__)
         judging = [definition_of(thing) for thing in (judged_rows, plot.svg)]
-        if not own:  # nothing runs: the sentences themselves
-            return environment() | {"claims": _digest(repr(self.experiment.claims))}
-        return self.runs_rest_on | digests(*own, *judging) | {"seeds": str(self.seeds)}
+        settings = {"seeds": str(self.seeds), "first claim": str(first_number(self.paper, self.experiment))}
+        return environment() | settings | digests(own, *judging)
 
     def outcome(self) -> Outcome | None:
-        """What was found before, if nothing that it rests on has changed since."""
+        """What was found before, if it is whole and nothing that it rests on has changed since."""
         told = _read(self.place / "outcome.json")
-        drawn = self.place / "figure.svg"
-        if told.get("rests_on") != self.verdicts_rest_on or not (drawn.is_file() or not self.experiment.draw):
+        if self.experiment.run is None or not told or told.get("rests_on") != self.rests_on:
             return None
-        figure = drawn.read_text(encoding="utf-8") if self.experiment.draw else ""
+        try:
+            figure = (self.place / "figure.svg").read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            return None
+        if _digest(figure) != told["figure"]:
+            return None
         rows = tuple(told["rows"])
         return Outcome(
             self.paper, self.experiment, self.seeds, rows, figure, told["seconds"], "from the cache"
@@ -114,11 +120,11 @@ class Kept:
         """The seeds that have not been run, or not with this code."""
         if self.experiment.run is None:
             return []
-        return [seed for seed in range(self.seeds) if self._open(seed) is None]
+        return [seed for seed in range(self.seeds) if self._entry(seed) is None]
 
     def why(self) -> str:
         """Why something has to be done: new, or what has changed."""
-        before, now = _read(self.place / "outcome.json").get("rests_on", {}), self.verdicts_rest_on
+        before, now = _read(self.place / "outcome.json").get("rests_on", {}), self.rests_on
         if not before:
             begun = self.place.is_dir() and any(self.place.glob("*.nc"))
             return "begun before, now finished" if begun else "new"
@@ -130,44 +136,57 @@ class Kept:
         return f"{', '.join(names[:3])}{more} changed"
 
     def keep(self, seed: int, run: xr.Dataset, seconds: float) -> None:
-        """Write the run of a seed."""
-        code = _digest(json.dumps(self.runs_rest_on))
-        marked = run.assign_attrs({MARK: self.place.name, "rests_on": code, "seconds": seconds})
+        """Write the run of a seed, and then beside it what it rests on and the sum over its bytes."""
         with atomically(self.place / f"{seed}.nc") as draft:
-            marked.to_netcdf(draft, engine="h5netcdf")
+            run.assign_attrs({MARK: self.place.name}).to_netcdf(draft, engine="h5netcdf")
+            entry = {"sha256": _sum(draft), "rests_on": self.code, "seconds": seconds}
+        with atomically(self.place / f"{seed}.json") as draft:
+            draft.write_text(json.dumps(entry), encoding="utf-8")
 
-    def _open(self, seed: int) -> xr.Dataset | None:
-        """The run of a seed, if it is whole and of this code."""
-        try:
-            with opened(self.place / f"{seed}.nc", MARK, "a run of an experiment") as groups:
-                run = groups["/"]
-        except ValueError:
-            return None
-        same = run.attrs.get("rests_on") == _digest(json.dumps(self.runs_rest_on))
-        return run if same else None
+    def _entry(self, seed: int) -> dict[str, Any] | None:
+        """What is known of the run of a seed, if it is there, whole, and of this code."""
+        entry, file = _read(self.place / f"{seed}.json"), self.place / f"{seed}.nc"
+        whole = entry.get("rests_on") == self.code and file.is_file() and _sum(file) == entry.get("sha256")
+        return entry if whole else None
 
     def judge(self, news: str) -> Outcome:
         """Judge the claims on the runs that are kept, draw the figure, and write both."""
-        runs, seconds = None, 0.0
-        if self.experiment.run is not None:
-            kept = [run for seed in range(self.seeds) if (run := self._open(seed)) is not None]
-            seconds = float(sum(run.attrs["seconds"] for run in kept))
-            runs = xr.concat([run.drop_attrs() for run in kept], dim="seed")
+        if self.experiment.run is None:
+            rows = judged_rows(self.paper, self.experiment, None)
+            return Outcome(self.paper, self.experiment, 0, rows, news=news)
+        entries = [entry for seed in range(self.seeds) if (entry := self._entry(seed)) is not None]
+        if len(entries) < self.seeds:
+            raise RuntimeError(f"the runs in {self.place} were changed meanwhile: run it again.")
+        runs = xr.concat([self._load(seed) for seed in range(self.seeds)], dim="seed")
         rows = judged_rows(self.paper, self.experiment, runs)
-        figure = ""
-        if self.experiment.draw is not None and runs is not None:
-            figure = plot.svg(self.experiment.draw(runs))
-            with atomically(self.place / "figure.svg") as draft:
-                draft.write_text(figure, encoding="utf-8")
-        told = {"rests_on": self.verdicts_rest_on, "rows": rows, "seconds": seconds}
-        with atomically(self.place / "outcome.json") as draft:
-            draft.write_text(json.dumps(told), encoding="utf-8")
+        figure = "" if self.experiment.draw is None else plot.svg(self.experiment.draw(runs))
+        seconds = float(sum(entry["seconds"] for entry in entries))
+        told = {"rests_on": self.rests_on, "seeds": self.seeds, "seconds": seconds, "figure": _digest(figure)}
+        for name, text in (("figure.svg", figure), ("outcome.json", json.dumps(told | {"rows": rows}))):
+            with atomically(self.place / name) as draft:
+                draft.write_text(text, encoding="utf-8")
         return Outcome(self.paper, self.experiment, self.seeds, rows, figure, seconds, news)
+
+    def _load(self, seed: int) -> xr.Dataset:
+        with opened(self.place / f"{seed}.nc", MARK, "a run of an experiment") as groups:
+            return groups["/"].drop_attrs()
+
+
+@cache
+def code_of(name: str, figure: str) -> str:
+    """The digest of all that the runs of an experiment rest on: the code, and the environment."""
+    run = next(e.run for e in paper(name).experiments if e.name == figure)
+    assert run is not None
+    return _digest(json.dumps(environment() | digests(definition_of(run))))
+
+
+def _sum(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _told(key: str, before: str | None, now: str | None) -> str:
     """A change in words: a version with its numbers, a definition by its name."""
-    if key in environment() or key == "seeds":
+    if key in environment() or key in ("seeds", "first claim"):
         return f"{key} ({before} to {now})"
     return key.removeprefix("rankfall.")
 
@@ -189,15 +208,25 @@ def kept(
     chosen: Iterable[tuple[Paper, Experiment]], folder: Path, seeds: int | None = None
 ) -> Iterator[Kept]:
     """The places of experiments in a folder; `seeds` is for those that draw at random."""
+    if seeds is not None and seeds < 1:
+        raise ValueError(f"--seeds must be 1 or more, not {seeds}.")
     for p, e in chosen:
         yield Kept(folder, p, e, seeds if seeds is not None and e.seeds > 1 else e.seeds)
+
+
+def found_before(p: Paper, e: Experiment, folder: Path) -> Outcome | None:
+    """What a folder holds of an experiment, with whatever number of seeds, if it is still true."""
+    place = Kept(folder, p, e, e.seeds)
+    seeds = _read(place.place / "outcome.json").get("seeds", e.seeds)
+    return replace(place, seeds=seeds).outcome()
 
 
 def reproduce(
     chosen: Sequence[tuple[Paper, Experiment]],
     folder: Path,
     seeds: int | None = None,
-    executor: Executor | None = None,
+    executor: Executor | int | None = None,
+    again: bool = False,
     show: bool = True,
 ) -> Iterator[Outcome]:
     """Run what has to be run, and yield each experiment as soon as its claims are judged.
@@ -208,31 +237,37 @@ def reproduce(
     - `folder`: where runs, figures and verdicts are kept, run by run as they finish.
     - `seeds`: how many seeds instead of the experiments' own numbers.
     - `executor`: where to run, see `sweep`.
+    - `again`: run also what was run before.
     """
-    if seeds is not None and seeds < 1:
-        raise ValueError(f"--seeds must be 1 or more, not {seeds}.")
+    places = list(kept(chosen, folder, seeds))
+    folder.mkdir(parents=True, exist_ok=True)
     waiting: dict[tuple[str, str], tuple[Kept, set[int], str]] = {}
-    for place in kept(chosen, folder, seeds):
-        outcome = place.outcome()
-        missing = [] if outcome else place.missing()
+    for place in places:
+        outcome = None if again else place.outcome()
+        missing = [] if outcome else list(range(place.seeds)) if again else place.missing()
         if outcome:
             yield outcome
+        elif place.experiment.run is None:
+            yield place.judge(f"not run: needs {place.experiment.needs}")
         elif missing:
-            waiting[place.paper.name, place.experiment.name] = (place, set(missing), f"run: {place.why()}")
+            news = "run: asked for" if again else f"run: {place.why()}"
+            waiting[place.paper.name, place.experiment.name] = (place, set(missing), news)
         else:
-            yield place.judge(f"judged again: {place.why()}" if place.experiment.run else "nothing to run")
+            yield place.judge(f"judged again: {place.why()}")
     tasks = [(*key, seed) for key, (_, missing, _) in waiting.items() for seed in sorted(missing)]
     costs = [
         waiting[name, figure][0].experiment.cost + COMPILING * (seed == min(waiting[name, figure][1]))
         for name, figure, seed in tasks
     ]
     failures = []
-    for (name, figure, seed), (run, seconds, error) in sweep(_run, tasks, executor, costs, "reproduce", show):
+    for (name, figure, seed), ran in sweep(_run, tasks, executor, costs, "reproduce", show):
         place, left, news = waiting[name, figure]
-        if run is None:
-            failures.append(f"{name} {figure}, seed {seed}:\n{error}")
+        if ran.run is None or ran.code != place.code:
+            failures.append(
+                f"{name} {figure}, seed {seed}:\n{ran.error or 'the code was changed meanwhile.'}"
+            )
             continue
-        place.keep(seed, run, seconds)
+        place.keep(seed, ran.run, ran.seconds)
         left.discard(seed)
         if not left:
             yield place.judge(news)
@@ -242,13 +277,23 @@ def reproduce(
         )
 
 
-def _run(task: tuple[str, str, int]) -> tuple[xr.Dataset | None, float, str]:
-    """One seed of one experiment, its seconds, and the error if there was one."""
+@dataclass(frozen=True)
+class _Ran:
+    """What comes back from a worker: the run or the error, its seconds, and the digest of its code."""
+
+    run: xr.Dataset | None
+    seconds: float = 0.0
+    code: str = ""
+    error: str = ""
+
+
+def _run(task: tuple[str, str, int]) -> _Ran:
+    """One seed of one experiment."""
     name, figure, seed = task
     run = next(e.run for e in paper(name).experiments if e.name == figure)
     assert run is not None
     start = time.perf_counter()
     try:
-        return run(seed), time.perf_counter() - start, ""
+        return _Ran(run(seed), time.perf_counter() - start, code_of(name, figure))
     except Exception:
-        return None, 0.0, traceback.format_exc()
+        return _Ran(None, error=traceback.format_exc())

@@ -7,15 +7,15 @@ from pathlib import Path
 
 from rankfall.atomic import atomically
 from rankfall.papers.outcome import Outcome
-from rankfall.papers.reproduction import choose, environment, kept
+from rankfall.papers.reproduction import choose, environment, found_before
 from rankfall.report.markdown import counts_table, table
 from rankfall.report.page import page
 from rankfall.report.words import duration
 
 
-def write(outcomes: Sequence[Outcome], folder: Path, seeds: int | None, seconds: float) -> Path:
+def write(outcomes: Sequence[Outcome], folder: Path, seconds: float) -> Path:
     """Write the page, claims.json and claims.md; what the folder holds of other experiments is shown too."""
-    everything = _with_others(outcomes, folder, seeds)
+    everything = _with_others(outcomes, folder)
     rows = [row | {"seconds": outcome.seconds} for outcome in everything for row in outcome.rows]
     claims = {"environment": environment(), "claims": rows}
     made = f"{date.today():%d %B %Y}; {duration(seconds)} for what was run now."
@@ -30,9 +30,8 @@ def write(outcomes: Sequence[Outcome], folder: Path, seeds: int | None, seconds:
     return folder / "index.html"
 
 
-def _with_others(outcomes: Sequence[Outcome], folder: Path, seeds: int | None) -> list[Outcome]:
+def _with_others(outcomes: Sequence[Outcome], folder: Path) -> list[Outcome]:
     """These outcomes, and those in the folder that are still true, in the order of the papers."""
     now = {(o.paper.name, o.experiment.name): o for o in outcomes}
-    places = kept(choose(), folder, seeds)
-    all_of = (now.get((p.paper.name, p.experiment.name)) or p.outcome() for p in places)
-    return [outcome for outcome in all_of if outcome is not None]
+    everything = (now.get((p.name, e.name)) or found_before(p, e, folder) for p, e in choose())
+    return [outcome for outcome in everything if outcome is not None]

@@ -1,13 +1,14 @@
 """Claims on a terminal: a table for each experiment, the counts, and the list of what can be run."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from rankfall.papers.claim import VERDICTS
-from rankfall.papers.outcome import Outcome, counts, first_number
+from rankfall.papers.outcome import counts, first_number
 from rankfall.papers.reproduction import Kept
 
 COLOURS = {
@@ -19,14 +20,14 @@ COLOURS = {
 }
 
 
-def outcome_table(outcome: Outcome) -> Table:
-    """The claims of an experiment: what is claimed, expected and measured, and the verdict."""
+def outcome_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """Claims of an experiment: what is claimed, expected and measured, and the verdict."""
     table = Table(show_lines=True, expand=True)
     table.add_column("", justify="right")
     for name, share in (("claim", 6), ("expected", 3), ("measured", 4)):
         table.add_column(name, ratio=share)
     table.add_column("verdict", min_width=14)
-    for row in outcome.rows:
+    for row in rows:
         sentence = Text.assemble(row["sentence"], (f"  {row['source']}", "dim"))
         verdict = Text(row["verdict"], style=COLOURS[row["verdict"]])
         if row["verdict"] != row["recorded"]:
@@ -35,9 +36,8 @@ def outcome_table(outcome: Outcome) -> Table:
     return table
 
 
-def summary(outcomes: Sequence[Outcome]) -> RenderableType:
+def summary(rows: Sequence[dict[str, Any]]) -> RenderableType:
     """How many claims of each paper have each verdict, and which verdicts are not those on record."""
-    rows = [row for outcome in outcomes for row in outcome.rows]
     table = Table("paper", *(f"[{COLOURS[v]}]{v}" for v in VERDICTS), "claims")
     by_paper = counts(rows)
     for name, found in by_paper.items():
@@ -67,11 +67,11 @@ def listing(places: Sequence[Kept], claim: int | None = None) -> Table:
         table.add_row(
             paper.name,
             experiment.name,
-            experiment.title,
-            "\n".join(f"{n} {c.sentence}" for n, c in told) if claim else f"{told[0][0]}-{told[-1][0]}",
+            Text(experiment.title),
+            Text(f"{told[0][0]} {told[0][1].sentence}" if claim else f"{told[0][0]}-{told[-1][0]}"),
             Text("\n").join(Text(v, style=COLOURS[v]) for v in dict.fromkeys(c.recorded for _, c in told)),
             str(place.seeds) if experiment.run else "",
-            _state(place),
+            Text(_state(place)),
         )
     return table
 

@@ -189,6 +189,7 @@ NEARLY_ORTHOGONAL = Check(
     lambda runs: runs.p,
     at_least(1.0, "the hypothesis of Theorem 3.2"),
 )
+CERTIFIED = Check("certified limits", lambda runs: runs.certified, at_least(1, "each limit is certified"))
 ROUNDING = "exact in the limit; a hundred times the residual 1e-10 that a certified limit may have"
 
 
@@ -200,7 +201,7 @@ def _exact(sentence: str, metric: str, properties: tuple[str, ...], source: str,
         metric=metric,
         measure=lambda runs: abs(runs.off.sel(property=list(properties))).max("property"),
         expected=at_most(1e-8, ROUNDING),
-        hypotheses=(NEARLY_ORTHOGONAL,),
+        hypotheses=(NEARLY_ORTHOGONAL, CERTIFIED),
         form="{:.1e}",
         note=note,
     )
@@ -234,7 +235,7 @@ LIMITS = Experiment(
             metric="the larger of (lower bound)/λᵢ and λᵢ/(upper bound)",
             measure=_of_bounds,
             expected=at_most(1.0, "the bounds themselves"),
-            hypotheses=(NEARLY_ORTHOGONAL,),
+            hypotheses=(NEARLY_ORTHOGONAL, CERTIFIED),
         ),
         _exact(
             "The first layer has rank two at most.",
@@ -256,7 +257,7 @@ LIMITS = Experiment(
             metric="least sign(aⱼ) yᵢ cos(wⱼ, xᵢ)",
             measure=lambda runs: runs.own_cosine,
             expected=at_least(1e-8, "positive, beyond the residuals of the limits"),
-            hypotheses=(NEARLY_ORTHOGONAL,),
+            hypotheses=(NEARLY_ORTHOGONAL, CERTIFIED),
         ),
         _exact(
             "The limit is the global optimum of the margin problem, and solves a convex problem.",
@@ -276,7 +277,7 @@ LIMITS = Experiment(
             metric="least yᵢ⟨z, xᵢ⟩",
             measure=lambda runs: runs.z_margin,
             expected=at_least(1.0, "the theorem"),
-            hypotheses=(NEARLY_ORTHOGONAL,),
+            hypotheses=(NEARLY_ORTHOGONAL, CERTIFIED),
         ),
         Claim(
             sentence="The linear predictor z is at most 2/(κ + γ) times as long as the hard-margin SVM.",
@@ -284,7 +285,7 @@ LIMITS = Experiment(
             metric="‖z‖/‖z*‖ / (2/(κ + γ)), κ² the ratio of the numbers of neurons of the two signs",
             measure=_relative_length,
             expected=at_most(1.0, "the theorem"),
-            hypotheses=(NEARLY_ORTHOGONAL,),
+            hypotheses=(NEARLY_ORTHOGONAL, CERTIFIED),
         ),
         Claim(
             sentence="The linear predictor z need not be the one of the largest margin.",
@@ -299,7 +300,7 @@ LIMITS = Experiment(
             metric="(largest/least multiplier) / τ, with as many positive as negative neurons",
             measure=_uniformity,
             expected=at_most(1.0, "τ = γ⁻² (1 + 2/(γ p − 2)) for inputs of one norm"),
-            hypotheses=(NEARLY_ORTHOGONAL,),
+            hypotheses=(NEARLY_ORTHOGONAL, CERTIFIED),
         ),
         Claim(
             sentence="The flow ends at the same network from any start, small or large.",
@@ -314,12 +315,7 @@ LIMITS = Experiment(
                     lambda runs: N * runs.start_loss.sel(setting="1:4, large start"),
                     at_least(1, "above the threshold 1/n below which the limit would be known to exist"),
                 ),
-                Check(
-                    "certified limits",
-                    lambda runs: runs.certified,
-                    at_least(1, "each limit is certified"),
-                    "{:.0f}",
-                ),
+                CERTIFIED,
             ),
             form="{:.1e}",
         ),

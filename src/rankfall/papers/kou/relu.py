@@ -137,9 +137,12 @@ RELU = Experiment(
         Claim(
             sentence="The stable rank of each sign block stays below a constant, however many samples.",
             source="NeurIPS, theorem on ReLU",
-            metric="largest stable rank of a block in the limit, 4 to 64 samples",
-            measure=lambda runs: runs.wide.sel(part=["+", "-"]).max(("part", "per_class")),
-            expected=at_most(2.0, "the paper's constant has no number; in the mean over the start it is 2"),
+            metric="largest stable rank of a block in the limit: orthogonal data, 4 to 64 samples; p = 100",
+            measure=lambda runs: xr.concat(
+                [runs.wide.sel(part=["+", "-"]).max(("part", "per_class")), runs.end_blocks.max("sign")],
+                "data",
+            ),
+            expected=at_most(2.5, "the paper's constant has no number; 2 in the mean, and a quarter for few"),
             form="{:.3f}",
         ),
         Claim(
@@ -157,7 +160,7 @@ RELU = Experiment(
             source="rankfall, docs/theory/kou.md",
             metric="stable rank of a block in the certified limit / its bound κ max 1/αᵢ",
             measure=lambda runs: runs.end_blocks / runs.bounds,
-            expected=at_most(1.05, "the bound, and five percent for neurons that rest at kinks"),
+            expected=at_most(1.0, "the bound itself"),
             hypotheses=(NEARLY, SEEN, CERTIFIED),
         ),
         Claim(
@@ -170,13 +173,14 @@ RELU = Experiment(
             form="{:.1e}",
         ),
         Claim(
-            sentence="Nearly orthogonal data end near where orthogonal data end.",
-            source="rankfall: what a reader might expect",
-            metric="|stable rank of W at p = 100 / that on orthogonal data − 1|, limits from one start",
-            measure=lambda runs: np.abs(runs.end_stable_rank / runs.orthogonal_stable_rank - 1),
-            expected=at_most(0.01, "1/p: what is continuous changes by that order"),
-            recorded="refuted",
-            certificate=CERTIFIED,
+            sentence="ReLU limits are not continuous at orthogonality: near it they are elsewhere.",
+            source="rankfall",
+            metric="median over the draws of |stable rank of W at p = 100 / that on orthogonal data − 1|",
+            measure=lambda runs: np.abs(runs.end_stable_rank / runs.orthogonal_stable_rank - 1).median(
+                "seed"
+            ),
+            expected=at_least(0.05, "what is continuous changes by the order of 1/p = 1 %; five times that"),
+            hypotheses=(CERTIFIED,),
             note=(
                 "However small their inner products are, samples of a class switch neurons of their sign on "
                 "or off in the course of time, at log t of the order n p |W(0)|: no run of descent sees it."

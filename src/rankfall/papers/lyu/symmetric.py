@@ -150,7 +150,7 @@ SYMMETRIC = Experiment(
         Claim(
             sentence="On symmetric separable data no such network has a larger margin than the limit.",
             source="NeurIPS 2021, theorem on symmetric data",
-            metric="(1+α)/2 |Σ λᵢ yᵢ xᵢ|, the strongest pull on any neuron, 8 neurons",
+            metric="(1+α)/2 |Σ λᵢ yᵢ xᵢ|: the strongest pull on any neuron by λ averaged over mirror images",
             measure=lambda runs: runs.pull.isel(width=-1),
             expected=at_most(1 + 1e-8, "at most 1 proves it, by duality"),
             hypotheses=(SIGNS, CERTIFIED),
@@ -165,21 +165,16 @@ SYMMETRIC = Experiment(
             hypotheses=(SIGNS, CERTIFIED),
         ),
         Claim(
-            sentence="On symmetric separable data the margin is the largest, whatever width and start.",
-            source="NeurIPS 2021, abstract, without its exceptional starts",
-            metric="normalised margin of the limit / ((1+α)/4 γ_lin), 2 neurons",
-            measure=lambda runs: runs.margin.isel(width=0),
-            expected=near(1.0, 1e-8, ROUNDED),
-            recorded="refuted",
-            certificate=Check(
-                "margin of a certified limit − 1, or − 2α/(1+α) where only one sign grows; 2 neurons",
-                lambda runs: np.abs(
-                    runs.margin - xr.where(runs.both_signs > 0, 1.0, _lost()) + 1 - runs.certified
-                ).isel(width=0),
-                at_most(1e-8, "the start decides, and both ends are known in closed form"),
-                form="{:.1e}",
+            sentence="Where only one sign grows, as the theorem excepts, 2α/(1+α) of the margin is left.",
+            source="rankfall, on the exception in the theorem on symmetric data",
+            metric="margin / ((1+α)/4 γ_lin), minus 1, or minus 2α/(1+α) where one sign grows; 2 neurons",
+            measure=lambda runs: np.abs(runs.margin - xr.where(runs.both_signs > 0, 1.0, _lost())).isel(
+                width=0
             ),
-            note="The theorem excepts starts of probability 2^(1−m): half of them for m = 2 neurons.",
+            expected=at_most(1e-8, "the start decides, and both ends are known in closed form"),
+            hypotheses=(CERTIFIED,),
+            form="{:.1e}",
+            note="The exception has the probability 2^(1−m): half of the starts of m = 2 neurons.",
         ),
         Claim(
             sentence="With three hints the end is a linear classifier whose margin is not the largest.",
