@@ -1,7 +1,7 @@
 """Bring the README and the documentation up to date with a report: `make record` runs it.
 
-The figures of `report/runs` go to docs/assets/papers, the claims to docs/claims.md, and the table of counts
-to the README, between its two marks.
+The figures that a page shows go from `report/runs` to docs/assets/papers, the claims to docs/claims.md, and
+the table of counts to the README, between its two marks.
 """
 
 import json
@@ -41,11 +41,10 @@ def main(report: Path) -> None:
     folder = ROOT / "docs" / "assets" / "papers"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for paper, experiment in choose():
-        name = f"{paper.name}-{experiment.name}"
-        if experiment.draw is not None:
-            svg = _on_paper((report / "runs" / name / "figure.svg").read_text(encoding="utf-8"))
-            (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
+    pages = [readme, *(page.read_text(encoding="utf-8") for page in (ROOT / "docs").rglob("*.md"))]
+    for name in set(re.findall(r"assets/papers/([\w.-]+)\.svg", "\n".join(pages))):
+        svg = _on_paper((report / "runs" / name / "figure.svg").read_text(encoding="utf-8"))
+        (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
 
 
 def _on_paper(svg: str) -> str:

@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from rankfall.papers import PAPERS
 from rankfall.papers.claim import VERDICTS
 from rankfall.papers.outcome import counts, first_number
 from rankfall.papers.reproduction import Kept
@@ -40,7 +41,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> RenderableType:
     """How many claims of each paper have each verdict, and which verdicts are not those on record."""
     table = Table("paper", *(f"[{COLOURS[v]}]{v}" for v in VERDICTS), "claims")
     by_paper = counts(rows)
-    for name, found in by_paper.items():
+    for name, found in sorted(by_paper.items(), key=lambda item: PAPERS.index(item[0])):
         table.add_row(name, *(str(found.get(v, "")) for v in VERDICTS), str(sum(found.values())))
     total = [str(sum(found.get(v, 0) for found in by_paper.values())) for v in VERDICTS]
     table.add_section()
