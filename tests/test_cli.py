@@ -547,7 +547,7 @@ LIBRARY = {
         lambda: rf.flow(network(), GOOD, "square", 1.0, measures=["losss"]),
         "Did you mean 'loss'",
     ),
-    "paper": (lambda: list(rf.papers.experiments("sum")), "Did you mean 'sun'"),
+    "paper": (lambda: rf.papers.paper("sum"), "Did you mean 'sun'"),
     "missing file": (lambda: rf.data.load("nowhere.npz"), "there is no file nowhere.npz"),
     "missing run": (lambda: rf.Trajectory.load("nowhere.nc"), "there is no file 'nowhere.nc'"),
     "seed": (lambda: rf.descent(network(), GOOD, "square", 0.1, 1, seed=-1), "seed"),

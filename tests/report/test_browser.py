@@ -161,14 +161,14 @@ def test_the_command_is_copied(opened):
     button.click()
     view.wait_for_function("document.querySelector('#made-up-3 .copy').textContent != 'copy'")
     assert button.inner_text() == "copied"
-    assert view.evaluate("navigator.clipboard.readText()") == "rankfall reproduce made-up --claim 3"
+    assert view.evaluate("navigator.clipboard.readText()") == "rankfall reproduce made-up --claim 3 --again"
 
 
 def test_where_the_clipboard_is_closed_the_command_is_selected(opened):
     view = opened()
     view.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('closed')); }")
     view.locator("#made-up-3 .copy").click()
-    view.wait_for_function("getSelection().toString() == 'rankfall reproduce made-up --claim 3'")
+    view.wait_for_function("getSelection().toString() == 'rankfall reproduce made-up --claim 3 --again'")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -1,6 +1,6 @@
 """Claims: sentences of a paper that can be false, the interval that would make each true, and a verdict.
 
-A claim is declared before anything runs. Judging it takes the runs of its experiment, measures one number
+A claim is declared apart from the runs. Judging it takes the runs of its experiment, measures one number
 (or several, one for each seed say), and asks whether every one of them lies in the interval.
 """
 

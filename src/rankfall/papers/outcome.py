@@ -70,7 +70,7 @@ def row(
         "certificate": None if judged.certificate is None else _check(judged.certificate),
         "needs": experiment.needs,
         "note": claim.note,
-        "command": f"rankfall reproduce {paper.name} --claim {number}",
+        "command": f"rankfall reproduce {paper.name} --claim {number} --again",
     }
 
 
