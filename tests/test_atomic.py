@@ -1,3 +1,7 @@
+import os
+import subprocess
+import sys
+
 import pytest
 
 from rankfall.atomic import atomically
@@ -25,3 +29,24 @@ def test_nothing_written_is_nothing_kept(tmp_path):
     with pytest.raises(FileNotFoundError), atomically(tmp_path / "run.txt"):
         pass
     assert not list(tmp_path.iterdir())
+
+
+KILLED = """
+import os, signal, sys
+from rankfall.atomic import atomically
+with atomically(sys.argv[1]) as draft:
+    draft.write_text("ha")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_leaves_is_never_read_and_swept_by_the_next(tmp_path):
+    path = tmp_path / "run.txt"
+    subprocess.run([sys.executable, "-c", KILLED, str(path)])
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith(".run.")
+    alive = left.with_name(left.name.rsplit("-", 1)[0] + f"-{os.getppid()}.txt")
+    alive.write_text("being written")
+    with atomically(path) as draft:
+        draft.write_text("whole")
+    assert sorted(tmp_path.iterdir()) == sorted([alive, path])

@@ -113,9 +113,9 @@ def test_comments_and_docstrings_change_nothing(edited):
 def test_a_constant_changes_those_who_use_it(edited):
     names = ("flow", "descent")
     before = {name: digests(("rankfall.dynamics", name)) for name in names}
-    edited("dynamics/descent.py", "CHUNK = ", "CHUNK = 2 * ")
+    edited("dynamics/march.py", "CHUNK = ", "CHUNK = 2 * ")
     after = {name: digests(("rankfall.dynamics", name)) for name in names}
-    assert changed(before["descent"], after["descent"]) == {"rankfall.dynamics.descent.CHUNK"}
+    assert changed(before["descent"], after["descent"]) == {"rankfall.dynamics.march.CHUNK"}
     assert changed(before["flow"], after["flow"]) == set()
 
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from rankfall import data, limits, loss, measure, papers, plot, theory
     from rankfall.data import Data
     from rankfall.dynamics import (
+        CheckpointWarning,
         DescentWarning,
         FlowWarning,
         Until,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from rankfall.trajectory import Trajectory
 
 __all__ = [
+    "CheckpointWarning",
     "Data",
     "DescentWarning",
     "FlowWarning",
@@ -59,6 +61,7 @@ _HOMES = {
     "Trajectory": "trajectory",
     **dict.fromkeys(
         [
+            "CheckpointWarning",
             "DescentWarning",
             "FlowWarning",
             "Until",

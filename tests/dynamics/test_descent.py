@@ -11,7 +11,7 @@ from rankfall import Data, DescentWarning, Network, Trajectory, descent, every
 from rankfall.data import symmetric_sine
 from rankfall.precision import float64
 
-MODULE = sys.modules["rankfall.dynamics.descent"]  # its name in the package is that of the function
+MODULE = sys.modules["rankfall.dynamics.march"]
 
 
 @pytest.fixture(autouse=True)
@@ -170,6 +170,49 @@ def test_networks_that_run_together_end_where_each_ends_alone(batch, measures):
     np.testing.assert_array_equal(together.sel(slope=0.3).loss, together.loss[:, 1])
     with pytest.raises(ValueError, match="3 networks ran together: take one of"):
         _ = together.network
+
+
+def test_large_networks_take_turns_and_have_the_bits_of_each_alone(monkeypatch):
+    networks = [Network.gaussian((3, 6, 1), 0.3, 1.5, seed) for seed in range(3)]
+    options = {"batch": 6, "seed": 4, "measures": ["loss", "stable_rank"], "record": every(10)}
+    monkeypatch.setattr(sys.modules["rankfall.dynamics.descent"], "BUSY", 0)
+    sizes = [0.05, 0.1, 0.2]
+    turns = descent(networks, SINE, "square", sizes, 30, **options)
+    for i, (network, size) in enumerate(zip(networks, sizes, strict=True)):
+        alone = descent(network, SINE, "square", size, 30, **options)
+        assert turns.networks[i].weights[0].tobytes() == alone.network.weights[0].tobytes()
+        for name in ("loss", "stable_rank", "batch_loss"):
+            assert turns[name][:, i].values.tobytes() == alone[name].values.tobytes()
+    half = descent(networks, SINE, "square", sizes, 17, **options)
+    resumed = descent(networks, SINE, "square", sizes, 30, **options, resume=half)
+    for a, b in zip(resumed.networks, turns.networks, strict=True):
+        assert a.weights[0].tobytes() == b.weights[0].tobytes()
+
+
+# Epochs
+
+
+def test_an_epoch_is_once_through_the_data_and_is_recorded():
+    run = descent(START, SINE, "square", 0.1, epochs=3, batch=6, seed=4, measures=["loss"])
+    np.testing.assert_array_equal(run.step, [0, 4, 8, 12])  # 20 samples: batches of 6, 6, 6 and 2
+    np.testing.assert_array_equal(run.epoch, [0, 1, 2, 3])
+    full = descent(START, SINE, "square", 0.1, epochs=3, measures=["loss"])
+    np.testing.assert_array_equal(full.step, [0, 1, 2, 3])
+    assert "batch_loss" not in full.dataset
+
+
+def test_the_batch_loss_is_the_mean_over_the_batches_since_the_last_record():
+    run = descent(START, SINE, "square", 0.1, 6, batch=6, seed=4, measures=["weights"], record=every(1))
+    sparse = descent(START, SINE, "square", 0.1, 6, batch=6, seed=4, measures=["weights"], record=[2, 6])
+    each = []
+    for step in range(6):
+        batch = order(4, step // 4, 20)[6 * (step % 4) : 6 * (step % 4) + 6]
+        w = run.weights.values[step]
+        network = moved(START, [w[:18].reshape(6, 3), w[18:].reshape(1, 6)])
+        each.append(loss(network, Data(SINE.x[batch], SINE.y[batch])))
+    np.testing.assert_allclose(run.batch_loss[1:], each, rtol=1e-12)
+    np.testing.assert_allclose(sparse.batch_loss[1:], [np.mean(each[:2]), np.mean(each[2:])], rtol=1e-12)
+    assert np.isnan(run.batch_loss[0])  # no batch yet
 
 
 # Taking up again

@@ -14,7 +14,7 @@ class Data(eqx.Module):
 
     Targets are real numbers for the square loss, -1 and +1 for the logistic and the exponential loss,
     and class numbers 0, 1, ..., k-1 for the cross-entropy. Arrays are kept in float64, unless `x`
-    comes in float32.
+    comes in float32. They are copies of what is given, unless that cannot be written to.
     """
 
     x: Float[np.ndarray, "n d"]
@@ -66,10 +66,13 @@ class Data(eqx.Module):
 def _numbers(values: Any, dtype: type, what: str) -> np.ndarray:
     """`values` as finite numbers of `dtype`, or a sentence that says which entry is not one."""
     try:
-        numbers: np.ndarray = np.array(values, dtype=dtype)
+        frozen = isinstance(values, np.ndarray) and not values.flags.writeable  # then nobody changes it
+        numbers: np.ndarray = np.array(values, dtype=dtype, copy=None if frozen else True)
     except (TypeError, ValueError):
         raise ValueError(f"{what} must be numbers, but holds {np.asarray(values).dtype} entries.") from None
-    if not np.isfinite(numbers).all():
+    with np.errstate(over="ignore", invalid="ignore"):
+        doubtful = not np.isfinite(numbers.sum())  # takes no memory, as a mask of all numbers would
+    if doubtful and not np.isfinite(numbers).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(numbers))[0])
         count = int((~np.isfinite(numbers)).sum())
         raise ValueError(

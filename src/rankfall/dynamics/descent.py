@@ -1,7 +1,7 @@
 """Gradient descent and SGD, for one network or many at once."""
 
 import hashlib
-import time
+import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -11,25 +11,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-import xarray as xr
 
 from rankfall.data import Data
+from rankfall.dynamics.account import Account
+from rankfall.dynamics.checkpoint import Checkpoint
+from rankfall.dynamics.march import INTERRUPTED, Course, march
 from rankfall.dynamics.problem import Reduction
 from rankfall.dynamics.recording import choose
-from rankfall.dynamics.schedule import Record, linear, record_steps
-from rankfall.dynamics.stepper import Carry, Optimiser, Stepper
+from rankfall.dynamics.schedule import Record, every, linear, record_steps
+from rankfall.dynamics.stepper import Optimiser, Stepper
 from rankfall.loss import Loss, named
 from rankfall.measure import Measure
 from rankfall.network import Network
-from rankfall.precision import float64, to_numpy
-from rankfall.progress import PAUSE, progress
-from rankfall.trajectory import Trajectory, to_dataset, versions
+from rankfall.precision import float64
+from rankfall.trajectory import Trajectory
 
-ARRIVED = "made the steps asked for"
-DIVERGED = "diverged between step {at:,} and {later:,}, and was stopped before: take a smaller `step`"
-INTERRUPTED = "interrupted: what was reached by then is kept, and `resume` takes it up"
 SPARSE = 10  # steps between two records from which on measures are computed anew instead of followed
-CHUNK = 256  # records made by one call of the compiled loop, at most
+BUSY = 2e7  # multiplications a step from which on one network keeps the machine busy: then they take turns
 
 
 class DescentWarning(UserWarning):
@@ -41,8 +39,9 @@ def descent(
     data: Data,
     loss: Loss | str,
     step: float | Sequence[float],
-    steps: int,
+    steps: int | None = None,
     *,
+    epochs: int | None = None,
     batch: int | None = None,
     seed: int = 0,
     optimiser: Optimiser = optax.sgd,
@@ -52,26 +51,31 @@ def descent(
     span: bool = True,
     show: bool = True,
     resume: Trajectory | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Trajectory:
     """Train by gradient descent, and record measures on the way.
 
     **Arguments:**
 
-    - `network`: where to start. Several networks of one shape (a list) run together in one compiled call, and
-        the result has one more dimension; `along={"scale": [1e-5, 1e-4]}` names it.
+    - `network`: where to start. Several networks of one shape (a list) run together in one compiled call (or
+        take turns, where one is large enough to keep the machine busy), and the result has one more
+        dimension; `along={"scale": [1e-5, 1e-4]}` names it.
     - `data`, `loss`: what is fitted, and how: "square", "logistic", "exponential" or "cross_entropy", their
         mean over the samples ("square.sum" for the sum).
     - `step`: the step size; with several networks one number for all, or one each.
-    - `steps`: how many steps.
+    - `steps` or `epochs`: how many steps, or how many times through the data.
     - `batch`: the batch size of SGD, None for full batches. The samples are shuffled anew in every epoch, by
         `seed`; the last batch of an epoch may be smaller. Networks that run together see the same batches.
+        The mean loss of the batches since the last record is recorded too, as `batch_loss`.
     - `optimiser`: a function from the step size to an optax optimiser: `optax.sgd`, `optax.adam`, ...
     - `measures`: what to record: names or `Measure`s. Loss and stable rank if not said.
-    - `record`: when: `every(10)`, `linear(200)`, `logarithmic(200)`, or the steps themselves. The start and
-        the end are always recorded.
+    - `record`: when, in steps: `every(10)`, `linear(200)`, `logarithmic(200)`, or the steps themselves; after
+        every epoch, if `epochs` are asked for. The start and the end are always recorded.
     - `span`: where n < d, run in the span of the data. Exact; nothing but the time shows it.
     - `show`: show progress after two seconds.
     - `resume`: a trajectory of the same call with fewer `steps`, to be taken up where it ended.
+    - `checkpoint`: a file that holds the run as far as it has come, written anew every half minute. If it is
+        there already, the same call goes on from it, bit for bit: after Ctrl-C, and after a crash.
 
     **Returns:** a `Trajectory` over `step`. Ctrl-C ends the run early and returns what was reached. A run
     that diverges ends with the last weights that are finite, and a `DescentWarning`.
@@ -79,22 +83,16 @@ def descent(
     loss = named(loss)
     many = not isinstance(network, Network)
     networks = [network] if isinstance(network, Network) else list(network)
-    _check(networks, step, steps, batch, seed, optimiser)
+    _check(networks, step, batch, seed, optimiser)
+    batch = None if batch is None or batch >= data.n else batch
+    steps, record = _length(steps, epochs, record, 1 if batch is None else -(-data.n // batch))
     name, labels = _axis_of_networks(along, len(networks))
     chosen = choose(measures, networks[0], data, loss)
     reduction = Reduction(networks, data, loss, span and all(m.invariant for m in chosen))
     sizes = np.asarray(step, dtype=networks[0].dtype)
-    run = Stepper(
-        problem=reduction.many if many else reduction.one,
-        size=np.broadcast_to(sizes, len(networks)) if many else sizes,
-        key=np.uint32(seed),
-        axes=reduction.axes if many else None,
-        optimiser=optimiser,
-        batch=None if batch is None or batch >= data.n else batch,
-        measures=chosen,
-    )
+    options = {"key": np.uint32(seed), "optimiser": optimiser, "batch": batch, "measures": chosen}
     settings = {
-        "method": "gradient descent" if run.batch is None else f"SGD, batches of {run.batch}",
+        "method": "gradient descent" if batch is None else f"SGD, batches of {batch}",
         "optimiser": _spelled(optimiser),
         "loss": str(loss),
         "data": data.name,
@@ -104,29 +102,42 @@ def descent(
         "measures": [measure.name for measure in chosen],
         "fingerprint": _fingerprint(networks, data),
     }
+    kept = None if checkpoint is None else Checkpoint(checkpoint)
+    found = None if kept is None else kept.found()
+    if found is not None and resume is not None:
+        raise ValueError(
+            f"there are two runs to take up, `resume` and the checkpoint {checkpoint}: give one."
+        )
+    resume = resume or found
     with float64():
-        wanted = record_steps(linear(200) if record is None else record, steps)
+        lanes = _lanes(reduction, sizes, many, **options)
+        wanted = record_steps(record, steps)
         settings["followed"] = len(wanted) * SPARSE > steps if resume is None else resume.settings["followed"]
-        carry, begin, before = _begin(run, resume, settings, steps)
-        wanted = wanted if before is None else wanted[wanted > begin]
-        placed = jax.device_put(run)  # once, not at every piece of the run
-        carry, records, reached, at, outcome = _march(placed, carry, begin, wanted, steps, show)
-        state = to_numpy(carry)
-    parameters = state.parameters if many else jax.tree.map(lambda leaf: leaf[None], state.parameters)
-    settings |= {"steps": at, "outcome": outcome, "versions": versions()}
-    axis = xr.DataArray(reached, dims="step", name="step", attrs={"long_name": "step"})
-    dataset = to_dataset(records, chosen, axis, networks[0], (name, labels) if many else None)
-    if run.batch is not None:
-        attrs = {"long_name": "epoch"}
-        dataset = dataset.assign_coords(epoch=("step", reached * run.batch / run.padded, attrs))
-    if before is not None:
-        dataset = xr.concat([before, dataset], dim="step")
-    return Trajectory(dataset, reduction.lift(parameters), settings, state)
+        course = _begin(lanes, resume, settings, "this trajectory" if kept is None else str(kept.path))
+        if found is not None and course.at == steps:
+            return found
+        if course.at >= steps:
+            raise ValueError(f"the trajectory has {course.at} steps already: ask for more.")
+        before = None if resume is None else resume.dataset
+        account = Account(lanes, reduction, (name, labels) if many else None, settings, before)
+
+        def keep(course: Course) -> None:
+            if kept is not None and (course.reached or resume is not None):
+                kept.keep_now_and_then(lambda: account.of(course, INTERRUPTED))
+
+        wanted = wanted if resume is None else wanted[wanted > course.at]
+        outcome = march(lanes, course, wanted, steps, show, keep)
+        if not course.reached and resume is None:
+            raise ValueError(f"the descent {outcome}.")
+        run = account.of(course, outcome)
+    if kept is not None:
+        kept.keep(run)
+    if outcome.startswith("diverged"):
+        warnings.warn(f"The descent {outcome}.", DescentWarning, stacklevel=2)
+    return run
 
 
-def _check(
-    networks: list[Network], step: Any, steps: int, batch: int | None, seed: int, optimiser: Any
-) -> None:
+def _check(networks: list[Network], step: Any, batch: int | None, seed: int, optimiser: Any) -> None:
     if not networks:
         raise ValueError("there is no network to run.")
     if not callable(optimiser):
@@ -141,9 +152,8 @@ def _check(
         raise ValueError(f"there are {len(networks)} networks, but {sizes.size} step sizes.")
     if int(seed) != seed or not 0 <= seed < 2**32:
         raise ValueError(f"the seed must be a whole number from 0 to 2^32 - 1, not {seed}.")
-    for what, number in (("number of steps", steps), ("batch size", batch)):
-        if number is not None and (int(number) != number or number < 1):
-            raise ValueError(f"the {what} must be a whole number of at least 1, not {number}.")
+    if batch is not None and (int(batch) != batch or batch < 1):
+        raise ValueError(f"the batch size must be a whole number of at least 1, not {batch}.")
 
 
 def _spelled(optimiser: Optimiser) -> str:
@@ -171,72 +181,51 @@ def _axis_of_networks(along: Mapping[str, Sequence[Any]] | None, count: int) -> 
     return name, labels
 
 
+def _length(steps: int | None, epochs: int | None, record: Record | None, epoch: int) -> tuple[int, Record]:
+    """The number of steps, and when to record; an `epoch` has so many steps."""
+    if (steps is None) == (epochs is None):
+        raise ValueError("say how long to run: the number of `steps`, or of `epochs`.")
+    for what, number in (("steps", steps), ("epochs", epochs)):
+        if number is not None and (int(number) != number or number < 1):
+            raise ValueError(f"the number of {what} must be a whole number of at least 1, not {number}.")
+    if epochs is None:
+        assert steps is not None
+        return int(steps), linear(200) if record is None else record
+    return int(epochs) * epoch, every(epoch) if record is None else record
+
+
+def _lanes(reduction: Reduction, sizes: np.ndarray, together: bool, **rest: Any) -> list[Stepper]:
+    """The networks in one compiled loop, or each in its own where a step of one keeps the machine busy."""
+    count = len(reduction.networks)
+    spread = np.broadcast_to(sizes, count)
+    if not together:
+        lanes = [Stepper(reduction.one, sizes, axes=None, **rest)]
+    elif count == 1 or _multiplications(reduction, rest["batch"]) < BUSY:
+        lanes = [Stepper(reduction.many, spread, axes=reduction.axes, **rest)]
+    else:
+        lanes = [Stepper(p, s, axes=None, **rest) for p, s in zip(reduction.each, spread, strict=True)]
+    placed: dict[int, Any] = {}  # each array once, also where lanes share it, and once for all pieces
+    return jax.tree.map(lambda leaf: placed.setdefault(id(leaf), jax.device_put(leaf)), lanes)
+
+
+def _multiplications(reduction: Reduction, batch: int | None) -> int:
+    """Those of the matrix products of one network's forward pass on a batch."""
+    moving = sum(leaf.size for leaf in jax.tree.leaves(reduction.one.parameters()))
+    return int((batch or len(reduction.one.y)) * moving)
+
+
 def _begin(
-    run: Stepper, resume: Trajectory | None, settings: dict[str, Any], steps: int
-) -> tuple[Carry, int, xr.Dataset | None]:
-    """The state to start from, its step, and the records before it."""
-    carry = run.begin(settings["followed"])
+    lanes: Sequence[Stepper], resume: Trajectory | None, settings: dict[str, Any], what: str
+) -> Course:
+    """Where the run starts, or where the one that it takes up has ended."""
+    carries = tuple(lane.begin(settings["followed"]) for lane in lanes)
     if resume is None:
-        return carry, 0, None
+        return Course(carries, 0)
     changed = [key for key, value in settings.items() if resume.settings.get(key) != value]
     if resume.state is None or changed:
         raise ValueError(
-            f"this trajectory cannot be resumed by this call: its {', '.join(changed) or 'state'} differs. "
-            "Resume with the network, data and settings that the run was started with."
+            f"{what} cannot be resumed by this call: its {', '.join(changed) or 'state'} differs. Resume "
+            "with the network, data and settings that the run was started with, or start anew."
         )
-    if resume.settings["steps"] >= steps:
-        raise ValueError(f"the trajectory has {resume.settings['steps']} steps already: ask for more.")
     leaves = [jnp.asarray(leaf) for leaf in resume.state]
-    return jax.tree.unflatten(jax.tree.structure(carry), leaves), resume.settings["steps"], resume.dataset
-
-
-def _march(
-    run: Stepper, carry: Carry, begin: int, wanted: np.ndarray, steps: int, show: bool
-) -> tuple[Carry, dict[str, np.ndarray], np.ndarray, int, str]:
-    """Run to the end in pieces of about `PAUSE` seconds, so that a person can watch and stop it."""
-    at, pieces, outcome = begin, [], ARRIVED
-    reached: list[int] = []
-    chunk = min(CHUNK, len(wanted))
-    speed = 1000.0  # steps a second: a first guess, corrected as the run goes
-    with progress("descent", show) as shown:
-        try:
-            while len(reached) < len(wanted):
-                gaps, wishes = _plan(at, wanted[len(reached) :], chunk, max(1, int(PAUSE * speed)))
-                started = time.monotonic()
-                later, values = run.march(carry, np.asarray(at), gaps, wishes)
-                made = [np.asarray(value)[wishes] for value in values]  # waits; Ctrl-C loses this piece only
-                if not _is_finite(later):
-                    outcome = DIVERGED.format(at=at, later=at + int(gaps.sum()))
-                    break
-                carry, at = later, at + int(gaps.sum())
-                pieces.append(made)
-                reached.extend(wanted[len(reached) : len(reached) + int(wishes.sum())])
-                speed = max(1.0, gaps.sum() / (time.monotonic() - started))
-                shown.update((at - begin) / (steps - begin), f"step {at:,}")
-        except KeyboardInterrupt:
-            if not pieces:
-                raise
-            outcome = INTERRUPTED if at < steps else ARRIVED
-    if not pieces:
-        raise ValueError(f"the descent {outcome}.")
-    if outcome.startswith("diverged"):
-        warnings.warn(f"The descent {outcome}.", DescentWarning, stacklevel=3)
-    names = [measure.name for measure in run.measures]
-    records = {name: np.concatenate([piece[i] for piece in pieces]) for i, name in enumerate(names)}
-    return carry, records, np.asarray(reached), at, outcome
-
-
-def _is_finite(carry: Carry) -> bool:
-    return all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(carry.parameters))
-
-
-def _plan(at: int, wanted: np.ndarray, chunk: int, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """The next `chunk` gaps, of `most` steps in all, and which of them end in a record."""
-    gaps, wishes = np.zeros(chunk, dtype=int), np.zeros(chunk, dtype=bool)
-    for i, target in enumerate(wanted[:chunk]):
-        gaps[i] = min(target - at, most)
-        wishes[i] = gaps[i] == target - at
-        at, most = at + gaps[i], most - gaps[i]
-        if most <= 0:
-            break
-    return gaps, wishes
+    return Course(jax.tree.unflatten(jax.tree.structure(carries), leaves), resume.settings["steps"])

@@ -94,6 +94,9 @@ class Reduction:
         test_x = np.stack([p.test_x for p in problems]) if own_tests else first.test_x
         starts: Any = stack([p.start for p in problems])
         self.one = first
+        self.each = [  # the same arrays of data in all of them
+            eqx.tree_at(lambda p: (p.x, p.y), problem, (first.x, first.y)) for problem in problems
+        ]
         self.many = Problem(starts, first.x, first.y, test_x, first.test_y, loss, first.k)
         every: Any = 0
         self.axes = Problem(every, None, None, every if own_tests else None, None, loss, first.k)
@@ -109,7 +112,9 @@ class Reduction:
             first = span.coordinates(start.weights[0]).astype(start.dtype)
             start = eqx.tree_at(lambda n: n.weights[0], start, first)
         arrays = {"x": x, "y": data.y, "test_x": test_x, "test_y": test_y}
-        cast: Any = {key: None if a is None else a.astype(start.dtype) for key, a in arrays.items()}
+        cast: Any = {
+            name: None if a is None else a.astype(start.dtype, copy=False) for name, a in arrays.items()
+        }
         return Problem(start, loss=loss, k=k, **cast)
 
     def lift(self, parameters: Network) -> list[Network]:

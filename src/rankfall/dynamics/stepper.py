@@ -17,12 +17,17 @@ Optimiser = Callable[[Any], optax.GradientTransformation]
 
 
 class Carry(eqx.Module):
-    """What changes from step to step. The order of the samples is that of the current epoch."""
+    """What changes from step to step.
+
+    The order of the samples is that of the current epoch. Of the batches since the last record the sum of
+    their losses and their number are kept.
+    """
 
     parameters: Network
     optimiser: Any
     followed: Any
     order: Any
+    batches: Any
 
 
 class Stepper(eqx.Module):
@@ -45,8 +50,10 @@ class Stepper(eqx.Module):
         followed: Any = (None,) * len(self.measures)
         if follow:
             followed = self._follow(self.problem.start) if self.axes is None else self._follow_each()
-        order = None if self.batch is None else np.zeros(self.padded, dtype=np.int32)
-        return Carry(parameters, state, followed, order)
+        if self.batch is None:
+            return Carry(parameters, state, followed, None, None)
+        batches = np.zeros(np.shape(self.size), self.problem.x.dtype), np.zeros((), np.int32)
+        return Carry(parameters, state, followed, np.zeros(self.padded, dtype=np.int32), batches)
 
     def _follow(self, start: Network) -> tuple[Any, ...]:
         return tuple(m.warm.start(start) if m.warm else None for m in self.measures)
@@ -57,13 +64,21 @@ class Stepper(eqx.Module):
 
     @eqx.filter_jit
     def march(self, carry: Carry, first: Any, gaps: Any, wanted: Any) -> tuple[Carry, Any]:
-        """For each gap that many steps, and then (if it is wanted) a record."""
+        """For each gap that many steps, and then (if it is wanted) a record.
+
+        SGD also records the mean loss of the batches since the record before, last of all.
+        """
 
         def stretch(state: tuple[Carry, Any], gap_and_wish: Any) -> Any:
             (carry, at), (gap, wish) = state, gap_and_wish
             carry = jax.lax.fori_loop(at, at + gap, lambda i, c: self._step(i, c), carry)
             values, followed = jax.lax.cond(wish, lambda c: self._record(c), lambda c: self._skip(c), carry)
             carry = eqx.tree_at(lambda c: c.followed, carry, followed, is_leaf=lambda leaf: leaf is None)
+            if self.batch is not None:
+                total, count = carry.batches
+                values = (*values, total / count)
+                fresh = jax.tree.map(lambda leaf: jnp.where(wish, 0, leaf), carry.batches)
+                carry = eqx.tree_at(lambda c: c.batches, carry, fresh)
             return (carry, at + gap), values
 
         (carry, _), values = jax.lax.scan(stretch, (carry, first), (gaps, wanted))
@@ -80,13 +95,14 @@ class Stepper(eqx.Module):
     def _step(self, at: Any, carry: Carry) -> Carry:
         x, y, weight, order = self._batch(at, carry.order)
 
-        def one(problem: Problem, size: Any, parameters: Network, state: Any) -> tuple[Any, Any]:
-            gradient = jax.grad(problem.value)(parameters, x, y, weight)
+        def one(problem: Problem, size: Any, parameters: Network, state: Any) -> tuple[Any, Any, Any]:
+            value, gradient = jax.value_and_grad(problem.value)(parameters, x, y, weight)
             updates, state = self.optimiser(size).update(gradient, state, parameters)
-            return optax.apply_updates(parameters, updates), state
+            return optax.apply_updates(parameters, updates), state, value
 
-        parameters, state = self._each(one)(self.problem, self.size, carry.parameters, carry.optimiser)
-        return Carry(parameters, state, carry.followed, order)
+        parameters, state, value = self._each(one)(self.problem, self.size, carry.parameters, carry.optimiser)
+        batches = None if self.batch is None else (carry.batches[0] + value, carry.batches[1] + 1)
+        return Carry(parameters, state, carry.followed, order, batches)
 
     @property
     def padded(self) -> int:

@@ -1,0 +1,54 @@
+"""The account of a descent: how far it has come, as a trajectory."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+
+from rankfall.dynamics.march import BATCH_LOSS, Course
+from rankfall.dynamics.problem import Reduction
+from rankfall.dynamics.stepper import Stepper
+from rankfall.precision import to_numpy
+from rankfall.trajectory import Trajectory, to_dataset, versions
+
+
+@dataclass(frozen=True)
+class Account:
+    """What it takes to tell a `Course` as a `Trajectory`.
+
+    - `along`: the name and the labels of the dimension of the networks, where several run.
+    - `before`: the records of the run that this one takes up.
+    """
+
+    lanes: Sequence[Stepper]
+    reduction: Reduction
+    along: tuple[str, Sequence[Any]] | None
+    settings: Mapping[str, Any]
+    before: xr.Dataset | None
+
+    def of(self, course: Course, outcome: str) -> Trajectory:
+        """The run as far as it has come."""
+        states = to_numpy(course.carries)
+        parameters = states[0].parameters
+        if self.lanes[0].axes is None:
+            parameters = jax.tree.map(lambda *leaves: np.stack(leaves), *(s.parameters for s in states))
+        settings = {**self.settings, "steps": course.at, "outcome": outcome, "versions": versions()}
+        return Trajectory(self._records(course), self.reduction.lift(parameters), settings, states)
+
+    def _records(self, course: Course) -> xr.Dataset:
+        if not course.reached:
+            assert self.before is not None  # the start is a record
+            return self.before
+        lane, records = self.lanes[0], course.records()
+        axis = xr.DataArray(course.reached, dims="step", name="step", attrs={"long_name": "step"})
+        made = to_dataset(records, lane.measures, axis, self.reduction.networks[0], self.along)
+        if lane.batch is not None:
+            dims = ("step", *([self.along[0]] if self.along else []))
+            told = {"long_name": "mean loss of the batches since the last record"}
+            made = made.assign({BATCH_LOSS: (dims, records[BATCH_LOSS], told)})
+            epochs = np.asarray(course.reached) * lane.batch / lane.padded
+            made = made.assign_coords(epoch=("step", epochs, {"long_name": "epoch"}))
+        return made if self.before is None else xr.concat([self.before, made], dim="step")

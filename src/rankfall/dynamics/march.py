@@ -1,0 +1,125 @@
+"""The march of a descent from its first step to its last, in pieces that a person can watch and stop.
+
+Networks that run together share one compiled loop; large ones take turns, piece by piece, each in a loop of
+its own. Such a loop is a lane.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import jax
+import numpy as np
+
+from rankfall.dynamics.stepper import Carry, Stepper
+from rankfall.progress import PAUSE, progress
+
+ARRIVED = "made the steps asked for"
+DIVERGED = "diverged between step {at:,} and {later:,}, and was stopped before: take a smaller `step`"
+INTERRUPTED = "interrupted: what was reached by then is kept, and `resume` takes it up"
+CHUNK = 256  # records made by one call of the compiled loop, at most
+BATCH_LOSS = "batch_loss"
+
+
+@dataclass
+class Course:
+    """How far a run has come: the state of each lane, the step it is at, and the records on the way."""
+
+    carries: tuple[Carry, ...]
+    at: int
+    reached: list[int] = field(default_factory=list)
+    pieces: list[dict[str, np.ndarray]] = field(default_factory=list)
+
+    def records(self) -> dict[str, np.ndarray]:
+        """The records of all pieces, by name."""
+        return {name: np.concatenate([piece[name] for piece in self.pieces]) for name in self.pieces[0]}
+
+
+def march(
+    lanes: Sequence[Stepper],
+    course: Course,
+    wanted: np.ndarray,
+    steps: int,
+    show: bool,
+    keep: Callable[[Course], None],
+) -> str:
+    """Take the course to the last step, recording at the steps that are wanted; the outcome in words.
+
+    After every piece of about `PAUSE` seconds the course is handed to `keep`. Ctrl-C loses no more than
+    the piece that is being made.
+    """
+    begin, chunk = course.at, min(CHUNK, len(wanted))
+    speed = 1000.0  # steps a second: a first guess, corrected as the run goes
+    with progress("descent", show) as shown:
+        try:
+            while len(course.reached) < len(wanted):
+                waiting = wanted[len(course.reached) :]
+                gaps, wishes = _plan(course.at, waiting, chunk, max(1, int(PAUSE * speed)))
+                started = time.monotonic()
+                carries, piece = _advance(lanes, course, gaps, wishes)
+                at = course.at + int(gaps.sum())
+                if not _is_finite(carries):
+                    return DIVERGED.format(at=course.at, later=at)
+                course.carries, course.at = carries, at
+                course.pieces.append(piece)
+                course.reached.extend(waiting[: int(wishes.sum())].tolist())
+                speed = max(1.0, gaps.sum() / (time.monotonic() - started))
+                keep(course)
+                shown.update((at - begin) / (steps - begin), _note(lanes[0], course, steps))
+        except KeyboardInterrupt:
+            if course.at == begin:
+                raise
+            return INTERRUPTED if course.at < steps else ARRIVED
+    return ARRIVED
+
+
+def _plan(at: int, wanted: np.ndarray, chunk: int, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """The next `chunk` gaps, of `most` steps in all, and which of them end in a record."""
+    gaps, wishes = np.zeros(chunk, dtype=int), np.zeros(chunk, dtype=bool)
+    for i, target in enumerate(wanted[:chunk]):
+        gaps[i] = min(target - at, most)
+        wishes[i] = gaps[i] == target - at
+        at, most = at + gaps[i], most - gaps[i]
+        if most <= 0:
+            break
+    return gaps, wishes
+
+
+def _advance(
+    lanes: Sequence[Stepper], course: Course, gaps: np.ndarray, wishes: np.ndarray
+) -> tuple[tuple[Carry, ...], dict[str, np.ndarray]]:
+    """One piece, lane after lane, and its records by name: (record, ...) or (record, network, ...)."""
+    carries, made = [], []
+    for lane, carry in zip(lanes, course.carries, strict=True):
+        later, values = lane.march(carry, np.asarray(course.at), gaps, wishes)
+        made.append([np.asarray(value)[wishes] for value in values])  # waits: lanes would slow each other
+        carries.append(later)
+    names = [*(measure.name for measure in lanes[0].measures), *([BATCH_LOSS] if lanes[0].batch else [])]
+    columns = made[0] if len(lanes) == 1 else [np.stack(each, axis=1) for each in zip(*made, strict=True)]
+    return tuple(carries), dict(zip(names, columns, strict=True))
+
+
+def _is_finite(carries: Sequence[Carry]) -> bool:
+    return all(np.isfinite(leaf).all() for c in carries for leaf in jax.tree.leaves(c.parameters))
+
+
+def _note(lane: Stepper, course: Course, steps: int) -> str:
+    """Where the run is, for a person who watches: the epoch or the step, the loss, the stable rank."""
+    if lane.batch is None:
+        told = [f"step {course.at:,}"]
+    else:
+        epoch = lane.padded // lane.batch
+        told = [f"epoch {course.at / epoch:.1f} of {steps / epoch:.4g}"]
+    last: dict[str, np.ndarray] = next(
+        (piece for piece in reversed(course.pieces) if all(map(len, piece.values()))), {}
+    )
+    for name, words in ((BATCH_LOSS, "loss"), ("loss", "loss"), ("stable_rank", "stable rank")):
+        if name in last and words not in " ".join(told):
+            values = last[name][-1] if name != "stable_rank" else last[name][-1][..., 0]
+            told.append(f"{words} {_range(values)}")
+    return ", ".join(told)
+
+
+def _range(values: np.ndarray) -> str:
+    low, high = f"{np.min(values):.3g}", f"{np.max(values):.3g}"
+    return low if low == high else f"{low} to {high}"

@@ -1,0 +1,115 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+
+from rankfall import Network, Trajectory, descent, every
+from rankfall.data import symmetric_sine
+from rankfall.dynamics import checkpoint, march
+
+DATA = symmetric_sine(pairs=10, dim=3, seed=0)
+START = Network.gaussian((3, 6, 1), 0.3, 1.5, 2)
+CALL = {"batch": 6, "seed": 4, "measures": ["loss", "stable_rank"], "record": every(7), "show": False}
+
+
+@pytest.fixture(autouse=True)
+def _short_pieces(monkeypatch):
+    monkeypatch.setattr(march, "CHUNK", 2)
+
+
+def run(steps, **change):
+    return descent(
+        **{"network": START, "data": DATA, "loss": "square", "step": 0.01, "steps": steps} | CALL | change
+    )
+
+
+def assert_same_bits(found, expected):
+    assert found.dataset.identical(expected.dataset)
+    for a, b in zip(jax.tree.leaves(found.networks), jax.tree.leaves(expected.networks), strict=True):
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+def test_a_call_with_a_checkpoint_goes_on_from_it_and_a_finished_one_is_only_read(tmp_path, monkeypatch):
+    whole = run(50)
+    path = tmp_path / "new folder" / "run.nc"
+    run(21, checkpoint=path)
+    assert_same_bits(resumed := run(50, checkpoint=path), whole)
+    assert resumed.settings == whole.settings
+    monkeypatch.setattr(march.Stepper, "march", None)  # nothing is computed any more
+    assert_same_bits(run(50, checkpoint=path), whole)
+    with pytest.raises(ValueError, match="has 50 steps already: ask for more"):
+        run(40, checkpoint=path)
+
+
+def test_checkpoints_are_written_on_the_way_between_records_too(tmp_path, monkeypatch):
+    path, seen = tmp_path / "run.nc", []
+    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
+    monkeypatch.setattr(march, "PAUSE", 0.0)  # one step at a time
+    written = Trajectory.to_netcdf
+    monkeypatch.setattr(
+        Trajectory, "to_netcdf", lambda self, to: seen.append(self.settings["steps"]) or written(self, to)
+    )
+    run(10, checkpoint=path)
+    assert seen == [0, *range(1, 11), 10] or seen == [*range(1, 11), 10]
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, {folder!r})
+from test_checkpoint import checkpoint, march, run
+checkpoint.EVERY, march.CHUNK, march.PAUSE = 0.0, 2, 0.0
+run(100_000, checkpoint={path!r}, measures=["loss"], record=[5])
+"""
+
+
+def test_a_run_that_was_killed_goes_on_bit_for_bit(tmp_path):
+    path = tmp_path / "run.nc"
+    script = SCRIPT.format(folder=os.path.dirname(__file__), path=str(path))
+    child = subprocess.Popen([sys.executable, "-c", script])
+    end = time.monotonic() + 60
+    while (not path.exists() or Trajectory.load(path).settings["steps"] < 3) and time.monotonic() < end:
+        time.sleep(0.02)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    reached = Trajectory.load(path).settings["steps"]
+    assert 3 <= reached < 100_000
+    call = {"steps": reached + 20, "measures": ["loss"], "record": [5, reached + 10]}
+    assert_same_bits(run(checkpoint=path, **call), run(**call))
+
+
+@pytest.mark.parametrize("change", [{"step": 0.02}, {"seed": 5}, {"batch": 5}])
+def test_the_checkpoint_of_another_call_is_refused(tmp_path, change):
+    path = tmp_path / "run.nc"
+    run(14, checkpoint=path)
+    with pytest.raises(ValueError, match=r"run.nc cannot be resumed by this call: its .* differs"):
+        run(28, checkpoint=path, **change)
+
+
+def test_what_is_no_checkpoint_is_refused_with_a_sentence(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="is a folder: name a file in it"):
+        run(7, checkpoint=tmp_path)
+    path = tmp_path / "run.nc"
+    path.write_bytes(b"no run")
+    with pytest.raises(ValueError, match="is not a netCDF file"):
+        run(7, checkpoint=path)
+    path.unlink()
+    part = run(7, checkpoint=path)
+    with pytest.raises(ValueError, match="two runs to take up"):
+        run(14, checkpoint=path, resume=part)
+    monkeypatch.setattr(checkpoint, "versions", lambda: {"jax": "0.0.1"})
+    with pytest.raises(ValueError, match=r"written with other versions .*jax .*, here 0\.0\.1"):
+        run(14, checkpoint=path)
+
+
+def test_a_full_disk_stops_no_run(tmp_path, monkeypatch):
+    def fail(self, path):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Trajectory, "to_netcdf", fail)
+    with pytest.warns(checkpoint.CheckpointWarning, match="No space left on device. The run goes on"):
+        assert run(7, checkpoint=tmp_path / "run.nc").settings["steps"] == 7
