@@ -1,7 +1,9 @@
 """Bring the README and the documentation up to date with a report: `make record` runs it.
 
 The figures that a page shows go from `report/runs` to docs/assets/papers, the claims to docs/claims.md, and
-the table of counts to the README, between its two marks.
+the table of counts to the README, between its two marks. What was run on real data, if the report has it,
+goes to docs/full: the runs, the claims and their page; what is there already stands in for what the report
+lacks.
 """
 
 import json
@@ -9,29 +11,33 @@ import re
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 from rankfall import plot
-from rankfall.papers.reproduction import choose
+from rankfall.papers.outcome import Outcome, differs
+from rankfall.papers.reproduction import choose, found_before
+from rankfall.report.files import write
 from rankfall.report.markdown import counts_table, table
 
 ROOT = Path(__file__).parents[1]
+FULL = ROOT / "docs" / "full"
 MARKED = re.compile(r"(?s)(<!-- counts -->\n).*?(<!-- end of counts -->)")
 INTRODUCTION = """\
 # Every claim
 
-All claims of the papers with what came out of them, as `rankfall reproduce` finds them. The page that it
-writes has the same with figures, hypotheses and certificates; see [Reproducing the
+All claims of the papers with what came out of them, as `rankfall reproduce --full` finds them. The page
+that it writes has the same with figures, hypotheses and certificates; see [Reproducing the
 papers](guide/reproduce.md).
 """
 
 
 def main(report: Path) -> None:
     """Write them."""
-    claims = json.loads((report / "claims.json").read_text(encoding="utf-8"))["claims"]
+    keep_full(report)
+    claims = claims_of(report)
     if len(claims) != sum(len(experiment.claims) for _, experiment in choose()):
         sys.exit(f"{report} does not hold all claims: run `rankfall reproduce` first.")
-    differing = [f"{c['paper']} {c['number']}" for c in claims if c["verdict"] != c["recorded"]]
-    if differing:
+    if differing := [f"{c['paper']} {c['number']}" for c in claims if differs(c)]:
         sys.exit(f"not the verdicts on record: {', '.join(differing)}.")
     page = f"{INTRODUCTION}\n{counts_table(claims)}\n\n{table(claims)}\n"
     (ROOT / "docs" / "claims.md").write_text(page, encoding="utf-8")
@@ -43,8 +49,34 @@ def main(report: Path) -> None:
     folder.mkdir(parents=True)
     pages = [readme, *(page.read_text(encoding="utf-8") for page in (ROOT / "docs").rglob("*.md"))]
     for name in set(re.findall(r"assets/papers/([\w.-]+)\.svg", "\n".join(pages))):
-        svg = _on_paper((report / "runs" / name / "figure.svg").read_text(encoding="utf-8"))
-        (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
+        (source,) = [f for r in (report, FULL) if (f := r / "runs" / name / "figure.svg").is_file()][:1]
+        (folder / f"{name}.svg").write_text(_on_paper(source.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def keep_full(report: Path) -> None:
+    """Copy what the report has on real data to docs/full, and write its page there."""
+    outcomes: list[Outcome] = []
+    for paper, experiment in choose():
+        found = found_before(paper, experiment, report) if experiment.needs and experiment.run else None
+        if found is None:
+            continue
+        outcomes.append(found)
+        place = Path("runs") / f"{paper.name}-{experiment.name}"
+        shutil.rmtree(FULL / place, ignore_errors=True)
+        shutil.copytree(report / place, FULL / place, ignore=shutil.ignore_patterns("checkpoints", ".*"))
+    if outcomes:
+        write(outcomes, FULL, sum(outcome.seconds for outcome in outcomes))
+
+
+def claims_of(report: Path) -> list[dict[str, Any]]:
+    """The claims of the report; those on real data from the last full run that was kept."""
+    full = {(c["paper"], c["number"]): c for c in _read(FULL)}
+    return [full.get((c["paper"], c["number"]), c) for c in _read(report)]
+
+
+def _read(folder: Path) -> list[dict[str, Any]]:
+    file = folder / "claims.json"
+    return json.loads(file.read_text(encoding="utf-8"))["claims"] if file.is_file() else []
 
 
 def _on_paper(svg: str) -> str:

@@ -9,6 +9,7 @@ NO_TORCH = "PyTorch is not installed"
 MISSING = {  # why tests are skipped, and what to do
     NO_TORCH: "To run them: make test-torch",
     "Playwright is not installed": "To run them: make test-browser",
+    "the sample data are not in": "To run them set RANKFALL_TEST_DATA to the folder of the sample data",
     "there is no browser": "To run them install Chromium, then: make test-browser",
 }
 

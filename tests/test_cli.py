@@ -68,7 +68,7 @@ def test_help_answers_without_waiting_for_anything_heavy():
 
 @pytest.mark.parametrize(
     "words",
-    [("--help",), ("run", "--help"), ("limit", "--help"), ("assess", "--help"), ("reproduce", "--help")],
+    [(*command, "--help") for command in ((), ("run",), ("limit",), ("assess",), ("data",), ("reproduce",))],
 )
 def test_every_command_has_a_help_page(rankfall, words):
     answer = rankfall(*words)

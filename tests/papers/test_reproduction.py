@@ -13,6 +13,7 @@ from rankfall.definitions import definition_of, digests
 from rankfall.papers import PAPERS, paper, reproduction
 from rankfall.papers.claim import at_most
 from rankfall.papers.experiment import Paper
+from rankfall.papers.outcome import differs
 from rankfall.papers.reproduction import Kept, choose, kept, reproduce
 from rankfall.papers.zhang import identities
 from rankfall.report.files import write
@@ -270,3 +271,47 @@ def test_what_is_not_there_is_refused_in_words(asked, said):
 def test_no_seed_at_all_is_refused(figure, tmp_path):
     with pytest.raises(ValueError, match="1 or more"):
         list(reproduce(figure, tmp_path, seeds=0))
+
+
+# Real data
+
+
+def on_digits(monkeypatch, run):
+    """An experiment on real data, in the place of Min et al.'s on MNIST."""
+    (found, experiment), *_ = choose("min", "mnist")
+    other = replace(experiment, run=run, claims=experiment.claims[:1], draw=None)
+    others = tuple(other if e is experiment else e for e in found.experiments)
+    changed = replace(found, experiments=others)
+    monkeypatch.setattr(reproduction, "paper", lambda name: changed)
+    monkeypatch.setattr(Kept, "rests_on", {"code": "the same"})
+    monkeypatch.setattr(reproduction, "code_of", lambda *_: "the same")
+    claim = replace(
+        other.claims[0], measure=lambda runs: runs.steps, expected=at_most(7, "so"), hypotheses=()
+    )
+    object.__setattr__(other, "claims", (claim,))
+    return [(changed, other)]
+
+
+def test_real_data_are_run_in_full_only_once_they_are_there_and_with_a_folder_for_checkpoints(
+    tmp_path, monkeypatch
+):
+    places = []
+
+    def run(seed, place):
+        places.append(place)
+        return xr.Dataset({"steps": 7.0})
+
+    chosen = on_digits(monkeypatch, run)
+    monkeypatch.setattr(reproduction, "available", lambda name: False)
+    (outcome,) = reproduce(chosen, tmp_path, full=True)
+    assert outcome.news == "not run: needs mnist: see `rankfall data list`"
+    monkeypatch.setattr(reproduction, "available", lambda name: True)
+    (outcome,) = reproduce(chosen, tmp_path)
+    assert outcome.news.startswith("not run: needs --full: it runs on mnist, for about ")
+    assert (outcome.rows[0]["verdict"], places) == ("needs data", [])
+    assert not differs(outcome.rows[0])
+    (outcome,) = reproduce(chosen, tmp_path, full=True)
+    assert (outcome.news, outcome.rows[0]["verdict"]) == ("run: new", "reproduced")
+    assert places[0].parents[2] == tmp_path / "runs" / "min-mnist"
+    (outcome,) = reproduce(chosen, tmp_path)  # what was found is shown also without --full
+    assert (outcome.news, outcome.rows[0]["verdict"]) == ("from the cache", "reproduced")

@@ -20,18 +20,19 @@ class Experiment:
     - `title`: one line for a reader.
     - `claims`: the sentences that it tests.
     - `run(seed)`: all runs or limits for one seed, as a dataset of named arrays whose shapes do not depend
-        on the seed. None where the data are not at hand.
+        on the seed. Where real data are needed it is `run(seed, place)`, with a folder for checkpoints.
     - `draw(runs)`: the figure, from the datasets of all seeds along the dimension "seed".
     - `seeds`: how many seeds are run; 1 where nothing is drawn at random, 20 or more for a statistical claim.
     - `cost`: roughly the seconds that one seed takes, for the order of the work and the time left.
     - `about`: the setting, and every choice that the paper leaves open, for the page.
-    - `needs`: the data that are missing, such as "MNIST".
+    - `needs`: the real data that it runs on, by their name in `rankfall data list`, such as "mnist". Such
+        experiments are long: they run when asked for in full, and once the data are there.
     """
 
     name: str
     title: str
     claims: tuple[Claim, ...]
-    run: Callable[[int], xr.Dataset] | None = None
+    run: Callable[..., xr.Dataset] | None = None
     draw: Callable[[xr.Dataset], Figure] | None = None
     seeds: int = 1
     cost: float = 1.0

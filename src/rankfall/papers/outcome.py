@@ -1,6 +1,6 @@
 """What became of an experiment: its claims as plain rows for JSON and the page, and its figure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,7 +70,8 @@ def row(
         "certificate": None if judged.certificate is None else _check(judged.certificate),
         "needs": experiment.needs,
         "note": claim.note,
-        "command": f"rankfall reproduce {paper.name} --claim {number} --again",
+        "command": f"rankfall reproduce {paper.name} --claim {number} --again"
+        + (" --full" if experiment.needs else ""),
     }
 
 
@@ -90,6 +91,11 @@ def _check(check: Measured) -> dict[str, Any]:
         "measured": str(check),
         "holds": check.holds,
     }
+
+
+def differs(entry: Mapping[str, Any]) -> bool:
+    """Is the verdict another one than that on record? Where there is none, there is nothing to differ."""
+    return entry["verdict"] != entry["recorded"] and "needs data" not in (entry["verdict"], entry["recorded"])
 
 
 def counts(rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, int]]:

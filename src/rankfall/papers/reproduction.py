@@ -16,14 +16,17 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import xarray as xr
 
 from rankfall import plot
 from rankfall.atomic import atomically
+from rankfall.data import available
 from rankfall.definitions import definition_of, digests, variable_of
+from rankfall.dynamics import descent
 from rankfall.naming import unknown
 from rankfall.papers import PAPERS, paper
 from rankfall.papers.experiment import Experiment, Paper
@@ -116,6 +119,25 @@ class Kept:
             self.paper, self.experiment, self.seeds, rows, figure, told["seconds"], "from the cache"
         )
 
+    def awaits(self, full: bool) -> str:
+        """What is missing before it can run: the data, or the wish for a full run; nothing if empty."""
+        needs = self.experiment.needs
+        if not needs or self.experiment.run is None:
+            return needs
+        if not available(needs):
+            return f"{needs}: see `rankfall data list`"
+        return "" if full else f"--full: it runs on {needs}, for about {told_time(self.cost)}"
+
+    @property
+    def cost(self) -> float:
+        """Roughly the seconds that its seeds take."""
+        return self.seeds * self.experiment.cost
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder for what long runs write on their way, apart for each version of the descent."""
+        return self.place / "checkpoints" / code_of_descent()
+
     def missing(self) -> list[int]:
         """The seeds that have not been run, or not with this code."""
         if self.experiment.run is None:
@@ -149,11 +171,14 @@ class Kept:
         whole = entry.get("rests_on") == self.code and file.is_file() and _sum(file) == entry.get("sha256")
         return entry if whole else None
 
+    def left_out(self, news: str) -> Outcome:
+        """The claims without runs."""
+        return Outcome(
+            self.paper, self.experiment, 0, judged_rows(self.paper, self.experiment, None), news=news
+        )
+
     def judge(self, news: str) -> Outcome:
         """Judge the claims on the runs that are kept, draw the figure, and write both."""
-        if self.experiment.run is None:
-            rows = judged_rows(self.paper, self.experiment, None)
-            return Outcome(self.paper, self.experiment, 0, rows, news=news)
         entries = [entry for seed in range(self.seeds) if (entry := self._entry(seed)) is not None]
         if len(entries) < self.seeds:
             raise RuntimeError(f"the runs in {self.place} were changed meanwhile: run it again.")
@@ -173,11 +198,24 @@ class Kept:
 
 
 @cache
+def code_of_descent() -> str:
+    """The digest of what a checkpoint rests on: the code of `descent`, and the environment."""
+    return _digest(json.dumps(environment() | digests(definition_of(descent))))
+
+
+@cache
 def code_of(name: str, figure: str) -> str:
     """The digest of all that the runs of an experiment rest on: the code, and the environment."""
     run = next(e.run for e in paper(name).experiments if e.name == figure)
     assert run is not None
     return _digest(json.dumps(environment() | digests(definition_of(run))))
+
+
+def told_time(seconds: float) -> str:
+    """A time in words, roughly."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _sum(file: Path) -> str:
@@ -227,6 +265,7 @@ def reproduce(
     seeds: int | None = None,
     executor: Executor | int | None = None,
     again: bool = False,
+    full: bool = False,
     show: bool = True,
 ) -> Iterator[Outcome]:
     """Run what has to be run, and yield each experiment as soon as its claims are judged.
@@ -238,6 +277,7 @@ def reproduce(
     - `seeds`: how many seeds instead of the experiments' own numbers.
     - `executor`: where to run, see `sweep`.
     - `again`: run also what was run before.
+    - `full`: run also what takes long, on real data; here, one after the other, with all cores for each.
     """
     places = list(kept(chosen, folder, seeds))
     folder.mkdir(parents=True, exist_ok=True)
@@ -247,34 +287,53 @@ def reproduce(
         missing = [] if outcome else list(range(place.seeds)) if again else place.missing()
         if outcome:
             yield outcome
-        elif place.experiment.run is None:
-            yield place.judge(f"not run: needs {place.experiment.needs}")
+        elif awaited := place.awaits(full):
+            yield place.left_out(f"not run: needs {awaited}")
         elif missing:
             news = "run: asked for" if again else f"run: {place.why()}"
             waiting[place.paper.name, place.experiment.name] = (place, set(missing), news)
         else:
             yield place.judge(f"judged again: {place.why()}")
-    tasks = [(*key, seed) for key, (_, missing, _) in waiting.items() for seed in sorted(missing)]
+    tasks = [
+        _Task(name, figure, seed, str(place.checkpoints / str(seed)) if place.experiment.needs else "")
+        for (name, figure), (place, missing, _) in waiting.items()
+        for seed in sorted(missing)
+    ]
+    short, long = ([task for task in tasks if bool(task.checkpoints) == is_long] for is_long in (False, True))
     costs = [
-        waiting[name, figure][0].experiment.cost + COMPILING * (seed == min(waiting[name, figure][1]))
-        for name, figure, seed in tasks
+        waiting[task.of][0].experiment.cost + COMPILING * (task.seed == min(waiting[task.of][1]))
+        for task in short
     ]
     failures = []
-    for (name, figure, seed), ran in sweep(_run, tasks, executor, costs, "reproduce", show):
-        place, left, news = waiting[name, figure]
+    ran_all = chain(sweep(_run, short, executor, costs, "reproduce", show), ((t, _run(t)) for t in long))
+    for task, ran in ran_all:
+        place, left, news = waiting[task.of]
         if ran.run is None or ran.code != place.code:
-            failures.append(
-                f"{name} {figure}, seed {seed}:\n{ran.error or 'the code was changed meanwhile.'}"
-            )
+            why = ran.error or "the code was changed meanwhile."
+            failures.append(f"{task.name} {task.figure}, seed {task.seed}:\n{why}")
             continue
-        place.keep(seed, ran.run, ran.seconds)
-        left.discard(seed)
+        place.keep(task.seed, ran.run, ran.seconds)
+        left.discard(task.seed)
         if not left:
             yield place.judge(news)
     if failures:
         raise RuntimeError(
             f"{len(failures)} of {len(tasks)} runs failed; the others are kept.\n" + failures[0]
         )
+
+
+class _Task(NamedTuple):
+    """One seed of one experiment, and the folder for its checkpoints where it is long."""
+
+    name: str
+    figure: str
+    seed: int
+    checkpoints: str
+
+    @property
+    def of(self) -> tuple[str, str]:
+        """The paper and the figure."""
+        return self.name, self.figure
 
 
 @dataclass(frozen=True)
@@ -287,13 +346,13 @@ class _Ran:
     error: str = ""
 
 
-def _run(task: tuple[str, str, int]) -> _Ran:
+def _run(task: _Task) -> _Ran:
     """One seed of one experiment."""
-    name, figure, seed = task
-    run = next(e.run for e in paper(name).experiments if e.name == figure)
+    run = next(e.run for e in paper(task.name).experiments if e.name == task.figure)
     assert run is not None
     start = time.perf_counter()
     try:
-        return _Ran(run(seed), time.perf_counter() - start, code_of(name, figure))
+        made = run(task.seed, Path(task.checkpoints)) if task.checkpoints else run(task.seed)
+        return _Ran(made, time.perf_counter() - start, code_of(*task.of))
     except Exception:
         return _Ran(None, error=traceback.format_exc())

@@ -5,6 +5,7 @@ from html import escape
 from typing import Any
 
 from rankfall.papers.claim import Expected
+from rankfall.papers.outcome import differs
 from rankfall.report.strip import strip
 from rankfall.report.words import SYMBOLS, badge, duration, plural, said
 
@@ -15,16 +16,16 @@ def article(row: Row, expected: Expected, seconds: float = 0.0) -> str:
     """The claim, the numbers behind its verdict, and how to run it again; `seconds`: what its runs took."""
     name = f"{row['paper']} {row['number']}"
     anchor = f"{row['paper']}-{row['number']}"
-    differs = row["verdict"] != row["recorded"]
+    other = differs(row)
     facts = "".join(
         f"<div><dt>{term}</dt><dd>{told}</dd></div>" for term, told in _facts(row, expected, seconds)
     )
     return (
         f'<article class="claim" id="{anchor}" data-paper="{escape(row["paper"])}" '
-        f'data-verdict="{row["verdict"]}"{" data-differs" if differs else ""} '
+        f'data-verdict="{row["verdict"]}"{" data-differs" if other else ""} '
         f'aria-labelledby="{anchor}-says">'
         f'<header><a class="number" href="#{anchor}">{escape(name)}</a>{badge(row["verdict"])}'
-        f"{_record(row) if differs else ''}</header>"
+        f"{_record(row) if other else ''}</header>"
         f'<div class="told"><h4 id="{anchor}-says">{escape(row["sentence"])}</h4>'
         f'<p class="source">{escape(row["source"])}</p><dl>{facts}</dl></div></article>'
     )
@@ -55,8 +56,9 @@ def _why(because: str) -> str:
 
 def _measured(row: Row, expected: Expected) -> str:
     if not row["measured"]:
-        missing = f"the runs need {escape(row['needs'])}" if row["needs"] else "there are no runs"
-        return f'<span class="why">nothing yet: {missing}</span>'
+        missing = f"the runs need {escape(row['needs'])} and --full" if row["needs"] else "there are no runs"
+        record = "" if row["recorded"] == "needs data" else f"; the verdict on record is: {row['recorded']}"
+        return f'<span class="why">nothing yet: {missing}{record}</span>'
     seeds = f'<span class="why">{plural(row["seeds"], "seed")}</span>'
     return f"<b>{said(row['measured'])}</b> {seeds}{strip(row['values'], expected)}"
 

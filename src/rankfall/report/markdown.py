@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rankfall.papers.claim import VERDICTS
-from rankfall.papers.outcome import counts
+from rankfall.papers.outcome import counts, differs
 from rankfall.report.words import SYMBOLS
 
 
@@ -24,7 +24,7 @@ def counts_table(rows: Sequence[dict[str, Any]]) -> str:
 
 def _claim(row: dict[str, Any]) -> tuple[str, ...]:
     told = f"{SYMBOLS[row['verdict']]} {row['verdict']}"
-    if row["verdict"] != row["recorded"]:
+    if differs(row):
         told = f"**{told}** (recorded: {row['recorded']})"
     measured = row["measured"] or (f"needs {row['needs']}" if row["needs"] else "–")
     texts = (f"{row['paper']} {row['number']}", row["sentence"], row["source"], row["expected"], measured)

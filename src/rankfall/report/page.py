@@ -12,7 +12,7 @@ from typing import Any
 
 from rankfall.papers.claim import VERDICTS
 from rankfall.papers.experiment import Experiment, Paper
-from rankfall.papers.outcome import Outcome, first_number
+from rankfall.papers.outcome import Outcome, differs, first_number
 from rankfall.report.article import article
 from rankfall.report.figure import dark_palette, inline
 from rankfall.report.matrix import matrix
@@ -69,7 +69,7 @@ def _told(rows: Sequence[Mapping[str, Any]], papers: Sequence[Paper]) -> str:
 
 
 def _record(rows: Sequence[Mapping[str, Any]]) -> str:
-    differ = sum(row["verdict"] != row["recorded"] for row in rows)
+    differ = sum(map(differs, rows))
     if not differ:
         return "<p>Every verdict is the one on record.</p>"
     verb = "differs" if differ == 1 else "differ"
@@ -114,10 +114,7 @@ def _figure(outcome: Outcome, anchor: str) -> str:
 
 def _news(outcome: Outcome) -> str:
     """How much was run for the experiment, how long it took, and what was done now."""
-    if outcome.experiment.run is None:
-        parts = [f"Not run: needs {escape(outcome.experiment.needs or 'data')}"]
-    else:
-        parts = [plural(outcome.seeds, "seed")]
+    parts = [plural(outcome.seeds, "seed")] if outcome.seeds else []
     if outcome.seconds > 0:
         parts.append(duration(outcome.seconds) + (" added over the seeds" if outcome.seeds > 1 else ""))
     return " · ".join([*parts, *([escape(outcome.news)] if outcome.news else [])])

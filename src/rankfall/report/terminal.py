@@ -9,7 +9,7 @@ from rich.text import Text
 
 from rankfall.papers import PAPERS
 from rankfall.papers.claim import VERDICTS
-from rankfall.papers.outcome import counts, first_number
+from rankfall.papers.outcome import counts, differs, first_number
 from rankfall.papers.reproduction import Kept
 
 COLOURS = {
@@ -31,7 +31,7 @@ def outcome_table(rows: Sequence[dict[str, Any]]) -> Table:
     for row in rows:
         sentence = Text.assemble(row["sentence"], (f"  {row['source']}", "dim"))
         verdict = Text(row["verdict"], style=COLOURS[row["verdict"]])
-        if row["verdict"] != row["recorded"]:
+        if differs(row):
             verdict.append(f"\non record: {row['recorded']}", style="bold magenta")
         table.add_row(str(row["number"]), sentence, Text(row["expected"]), Text(row["measured"]), verdict)
     return table
@@ -46,7 +46,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> RenderableType:
     total = [str(sum(found.get(v, 0) for found in by_paper.values())) for v in VERDICTS]
     table.add_section()
     table.add_row("all", *total, str(len(rows)))
-    differing = [f"{r['paper']} {r['number']}" for r in rows if r["verdict"] != r["recorded"]]
+    differing = [f"{r['paper']} {r['number']}" for r in rows if differs(r)]
     record = (
         Text(f"Not the verdict on record: {', '.join(differing)}.", style="bold magenta")
         if differing
@@ -78,8 +78,8 @@ def listing(places: Sequence[Kept], claim: int | None = None) -> Table:
 
 
 def _state(place: Kept) -> str:
-    if place.experiment.run is None:
-        return f"needs {place.experiment.needs}"
-    if place.outcome() is not None:
+    if place.experiment.run is not None and place.outcome() is not None:
         return "up to date"
+    if awaited := place.awaits(full=False):
+        return f"needs {awaited}"
     return f"to do: {place.why()}"
