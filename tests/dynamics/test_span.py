@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from rankfall import Data, Network, descent, every, flow
-from rankfall.dynamics.span import inside_basis, span_of
+from rankfall.dynamics.span import inside_basis, span_of, spans_of
 
 RNG = np.random.default_rng(0)
 MEASURES = ["loss", "stable_rank", "norms", "singular_values", "test_accuracy"]
@@ -56,6 +56,23 @@ def test_flow_in_the_span_of_the_data_is_the_full_flow():
     full = flow(start, WIDE, "logistic", 1.0, **options, span=False)
     assert np.abs(full.network.weights[0] - start.weights[0]).max() > 0.1
     assert_same_run(reduced, full, measures)
+
+
+def test_one_draw_at_several_scales_has_one_span_and_the_runs_of_spans_of_their_own():
+    draw = network(12)
+    scaled = [Network([c * draw.weights[0], draw.weights[1]], draw.biases, 0.2) for c in (1.0, 0.1, -3e-5)]
+    spans = spans_of(inside_basis(WIDE.x), [n.weights[0] for n in (*scaled, network(12, 0.5))])
+    assert spans[0] is spans[1] is spans[2]
+    together = descent(scaled, WIDE, "logistic", 0.1, 60, measures=MEASURES, record=[30])
+    for i, each in enumerate(scaled):
+        alone = descent(each, WIDE, "logistic", 0.1, 60, measures=MEASURES, record=[30], span=False)
+        for name in MEASURES:
+            np.testing.assert_allclose(together[name][:, i], alone[name], rtol=1e-11)
+    rng = np.random.default_rng(0)
+    others = [rng.normal(size=(4, 12)), rng.normal(size=(3, 12)), np.zeros((4, 12))]
+    found = spans_of(inside_basis(WIDE.x), others)
+    assert found[0] is not found[1]
+    assert found[2] is found[0]  # nought times it
 
 
 def test_networks_that_run_together_each_bring_their_own_basis():

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from rankfall.data import Data
-from rankfall.dynamics.span import Span, inside_basis, span_of
+from rankfall.dynamics.span import Span, inside_basis, spans_of
 from rankfall.loss import Loss
 from rankfall.measure import Context
 from rankfall.network import Network, moving, stack, unstack, with_origin
@@ -87,7 +87,7 @@ class Reduction:
         seen = any(n.depth > 1 and n.skips[1] is not None for n in networks)
         if span and data.n < data.dim and not seen:
             inside = inside_basis(data.x)
-            self.spans = [span_of(inside, network.weights[0]) for network in networks]
+            self.spans = spans_of(inside, [network.weights[0] for network in networks])
         problems = [self._problem(i, data, loss) for i in range(len(networks))]
         first = problems[0]
         own_tests = bool(self.spans) and data.test is not None

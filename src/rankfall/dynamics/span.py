@@ -5,6 +5,7 @@ the data, and whose others span what is left of the rows of $W_1$, the inputs ar
 first k columns of the weights ever move. Singular values, norms, angles and outputs do not see the basis.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,3 +47,25 @@ def span_of(inside: np.ndarray, first: np.ndarray) -> Span:
     for _ in range(2):  # twice, for orthogonality to rounding
         rest = rest - inside @ (inside.T @ rest)
     return Span(inside, np.linalg.qr(rest)[0])
+
+
+def spans_of(inside: np.ndarray, layers: Sequence[np.ndarray]) -> list[Span]:
+    """The span for each of these first layers; those that are multiples of each other share one."""
+    known: list[tuple[np.ndarray, Span]] = []
+    spans = []
+    for first in layers:
+        shared = (span for other, span in known if _is_multiple(first, other))
+        span = next(shared, None) or span_of(inside, first)
+        known.append((first, span))
+        spans.append(span)
+    return spans
+
+
+def _is_multiple(first: np.ndarray, other: np.ndarray) -> bool:
+    """Is a first layer a multiple of another, up to rounding? So it is with one draw at several scales."""
+    if first.shape != other.shape:
+        return False
+    square = np.vdot(other, other)
+    scale = np.vdot(first, other) / square if square > 0 else 0.0
+    largest = np.abs(first).max()
+    return bool(np.abs(first - scale * other).max() <= 4 * np.finfo(first.dtype).eps * largest)
