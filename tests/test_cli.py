@@ -408,7 +408,10 @@ BAD_RUN = [
     (("-m", "test_loss", *STEPS), "needs a test part"),
     (("-m", "distance_to_twin", *STEPS), "a run cannot record 'distance_to_twin'"),
     (("-m", "block_stable_rank", "--width", "4,4", *STEPS), "belong to a two-layer network with one output"),
-    ((), "say how long: --until TIME or --loss-below LOSS for gradient flow, or --steps N for descent"),
+    (
+        (),
+        "say how long: --until TIME or --loss-below LOSS for gradient flow, --steps N or --epochs N for descent",
+    ),
     (("--until", 1, *STEPS), "say how long"),
     (("--loss-below", 0.1, *STEPS), "say how long"),
     (("--steps", 0), "the number of steps must be a whole number of at least 1, not 0"),
@@ -811,29 +814,30 @@ def test_reproduce_runs_a_figure_in_other_processes_and_writes_the_page(rankfall
 
 
 def test_reproduce_says_what_is_missing_where_data_are_needed(rankfall):
-    answer = rankfall("reproduce", "sun", "--figure", "8-9", "--out", "elsewhere")
+    answer = rankfall("reproduce", "sun", "--figure", "9", "--out", "elsewhere")
     assert answer.code == 0
     assert "needs data" in answer.out
     assert "The page is elsewhere/index.html" in answer.out
 
 
 def test_a_verdict_that_is_not_on_record_is_told_and_the_exit_code_is_1(rankfall, monkeypatch):
-    found = paper("sun")
-    needing = next(e for e in found.experiments if e.name == "8-9")
-    claims = (replace(needing.claims[0], recorded="reproduced"), *needing.claims[1:])
-    others = tuple(e for e in found.experiments if e is not needing)
-    changed = replace(found, experiments=(*others, replace(needing, claims=claims)))
-    monkeypatch.setattr("rankfall.papers.sun.PAPER", changed)
-    answer = rankfall("reproduce", "sun", "--figure", "8-9")
+    found = paper("zhang")
+    identities = next(e for e in found.experiments if e.name == "identities")
+    claims = (replace(identities.claims[0], recorded="not reproduced"), *identities.claims[1:])
+    other = replace(identities, claims=claims)
+    others = tuple(e for e in found.experiments if e is not identities)
+    monkeypatch.setattr("rankfall.papers.zhang.identities.IDENTITIES", other)
+    monkeypatch.setattr("rankfall.papers.zhang.PAPER", replace(found, experiments=(*others, other)))
+    answer = rankfall("reproduce", "zhang", "--figure", "identities", "--seeds", 1, "--workers", 1)
     assert answer.code == 1
-    assert "on record: reproduced" in answer.out
-    assert re.search(r"Not the verdict on record: sun \d+\.", answer.out)
+    assert "on record: not" in answer.out
+    assert re.search(r"Not the verdict on record: zhang \d+\.", answer.out)
 
 
 def test_reproduce_lists_what_can_be_run_and_runs_nothing(rankfall, tmp_path):
     answer = rankfall("reproduce", "sun", "--list")
     assert answer.code == 0
-    for word in ("8-9", "needs CIFAR-10", "to do: new", "refuted"):
+    for word in ("6-7", "needs", "mnist", "to do: new", "refuted"):
         assert word in answer.out
     assert list(tmp_path.iterdir()) == []
 
@@ -841,5 +845,5 @@ def test_reproduce_lists_what_can_be_run_and_runs_nothing(rankfall, tmp_path):
 def test_the_page_is_found_where_the_last_line_says(rankfall, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     folder = tmp_path / ("a-long-name-" * 6) / "report[x]"
-    answer = rankfall("reproduce", "sun", "--figure", "8-9", "--out", folder)
+    answer = rankfall("reproduce", "sun", "--figure", "9", "--out", folder)
     assert f"{folder / 'index.html'}" in answer.out

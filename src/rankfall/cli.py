@@ -111,33 +111,59 @@ def run(
         typer.Option(help="The most steps of the flow; 100,000 if not said, or 1,000,000 with --exact."),
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Gradient descent: how many steps.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Gradient descent: how many times through the data.")
+    ] = None,
     step: Annotated[float, typer.Option(help="Gradient descent: the step size.")] = 0.01,
     batch: Annotated[int | None, typer.Option(help="Gradient descent: the batch size of SGD.")] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Gradient descent: a file to go on from, should the run be ended.")
+    ] = None,
     measure: Annotated[
         list[str] | None, typer.Option("--measure", "-m", help="What to record; may be repeated.")
     ] = None,
-    records: Annotated[int, typer.Option(help="How many records.")] = 200,
+    records: Annotated[
+        int | None, typer.Option(help="How many records; 200 if not said, or one an epoch with --epochs.")
+    ] = None,
     log: Annotated[bool, typer.Option("--log", help="Spread the records evenly in log time.")] = False,
     out: Annotated[Path, typer.Option(help="The folder for the trajectory and the figure.")] = Path("runs"),
 ) -> None:
-    """Run one network by gradient flow (--until, --loss-below) or descent (--steps); save and plot it."""
+    """Run one network by gradient flow (--until, --loss-below) or descent (--steps, --epochs); plot it."""
     from rankfall import dynamics, plot
 
-    if (steps is None) == (until is None and loss_below is None):
+    descends = steps is not None or epochs is not None
+    if descends == (until is not None or loss_below is not None):
         raise ValueError(
-            "say how long: --until TIME or --loss-below LOSS for gradient flow, or --steps N for descent."
+            "say how long: --until TIME or --loss-below LOSS for gradient flow, --steps N or --epochs N for "
+            "descent."
         )
-    if steps is None and batch is not None:
-        raise ValueError("--batch is for gradient descent: it goes with --steps.")
+    for flag, asked in (("--batch", batch is not None), ("--checkpoint", checkpoint is not None)):
+        if asked and not descends:
+            raise ValueError(f"{flag} is for gradient descent: it goes with --steps or --epochs.")
     for flag, asked in (("--clock", clock != "time"), ("--exact", exact)):
-        if steps is not None and asked:
+        if descends and asked:
             raise ValueError(f"{flag} is for gradient flow: it goes with --until or --loss-below.")
     points = _data(data, label, option or [])
     network = _network(points, width, slope, init, scale, bias, seed, loss)
-    record = (dynamics.logarithmic if log else dynamics.linear)(records)
-    if steps is not None:
+    spread = dynamics.logarithmic if log else dynamics.linear
+    record = (
+        None
+        if epochs is not None and records is None and not log
+        else spread(200 if records is None else records)
+    )
+    if descends:
         trajectory = dynamics.descent(
-            network, points, loss, step, steps, batch=batch, seed=seed, measures=measure, record=record
+            network.astype(points.x.dtype),  # images are in float32, and so is their run
+            points,
+            loss,
+            step,
+            steps,
+            epochs=epochs,
+            batch=batch,
+            seed=seed,
+            measures=measure,
+            record=record,
+            checkpoint=checkpoint,
         )
     else:
         end = dynamics.Until(time=until if until is not None else float("inf"), loss=loss_below)

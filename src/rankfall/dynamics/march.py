@@ -105,19 +105,21 @@ def _is_finite(carries: Sequence[Carry]) -> bool:
 
 def _note(lane: Stepper, course: Course, steps: int) -> str:
     """Where the run is, for a person who watches: the epoch or the step, the loss, the stable rank."""
+    recorded = (piece for piece in reversed(course.pieces) if all(map(len, piece.values())))
+    last: dict[str, np.ndarray] = next(recorded, {})
     if lane.batch is None:
-        told = [f"step {course.at:,}"]
+        told, losses = f"step {course.at:,}", last["loss"][-1] if "loss" in last else None
     else:
         epoch = lane.padded // lane.batch
-        told = [f"epoch {course.at / epoch:.1f} of {steps / epoch:.4g}"]
-    last: dict[str, np.ndarray] = next(
-        (piece for piece in reversed(course.pieces) if all(map(len, piece.values()))), {}
-    )
-    for name, words in ((BATCH_LOSS, "loss"), ("loss", "loss"), ("stable_rank", "stable rank")):
-        if name in last and words not in " ".join(told):
-            values = last[name][-1] if name != "stable_rank" else last[name][-1][..., 0]
-            told.append(f"{words} {_range(values)}")
-    return ", ".join(told)
+        told, losses = (
+            f"epoch {course.at / epoch:.1f} of {steps / epoch:.4g}",
+            last.get(BATCH_LOSS, [None])[-1],
+        )
+        if count := int(course.carries[0].batches[1]):  # what is newer than the last record
+            losses = np.stack([np.asarray(carry.batches[0]) for carry in course.carries]) / count
+    told += "" if losses is None else f", loss {_range(losses)}"
+    ranks = last.get("stable_rank")
+    return told if ranks is None else f"{told}, stable rank {_range(ranks[-1][..., 0])}"
 
 
 def _range(values: np.ndarray) -> str:

@@ -1,0 +1,175 @@
+"""Sun and Tran, Fig. 4 and 5: the stable rank on five genes of the autism data, ReLU and leaky ReLU."""
+
+from pathlib import Path
+
+import xarray as xr
+from matplotlib.figure import Figure
+
+from rankfall.data import Data, autism, split
+from rankfall.papers.claim import Claim, at_least, at_most, near
+from rankfall.papers.experiment import Experiment
+from rankfall.papers.sun.readings import (
+    ABOUT,
+    NO_GRADIENT,
+    OURS,
+    READINGS,
+    SEED,
+    draw_readings,
+    ends,
+    first_gradient,
+    in_float32,
+    rise_between,
+    two_classes,
+)
+
+WIDTHS = (1000, 128)  # as run, as printed
+STEP, EPOCHS, KEPT = 0.01, 5000, 10  # every tenth epoch is kept
+LATE = 3000  # the epoch from which on the text sees overfitting
+SMALL = 3  # the three smallest values
+VISIBLE, LINE = 0.05, 0.01  # of the stable rank, which is 5 at most: what an eye sees, and a line's width
+
+
+def _data() -> Data:
+    return in_float32(split(autism(), test=0.2, seed=SEED))
+
+
+def run_figure_4(seed: int, place: Path) -> xr.Dataset:
+    """Stable rank and test accuracy of five networks of each slope, in both readings."""
+    data = _data()
+    runs = [
+        two_classes(data, reading, width, STEP, EPOCHS, seed, place)
+        for reading, width in zip(READINGS, WIDTHS, strict=True)
+    ]
+    kept = xr.concat(runs, dim=xr.Variable("reading", list(READINGS))).isel(epoch=slice(None, None, KEPT))
+    return kept.assign(first_gradient=first_gradient(WIDTHS[0], data))
+
+
+def _rises(runs: xr.Dataset) -> xr.DataArray:
+    """How high each curve rises between two falls, as run."""
+    curves = runs.stable_rank.sel(reading="as run")
+    found: xr.DataArray = xr.apply_ufunc(rise_between, curves, input_core_dims=[["epoch"]], vectorize=True)
+    return found
+
+
+def _leaky_to_plain(runs: xr.Dataset, reading: str) -> xr.DataArray:
+    return ends(runs, reading, "leaky ReLU") / ends(runs, reading, "ReLU")
+
+
+def _late(runs: xr.Dataset, name: str) -> xr.DataArray:
+    """A measure as run, from the epoch on from which the text sees overfitting."""
+    late = runs[name].sel(reading="as run")
+    return late.where(late.epoch >= LATE * EPOCHS / 5000, drop=True)
+
+
+def _lost(runs: xr.Dataset) -> xr.DataArray:
+    """By how much the test accuracy falls from then to the end."""
+    late = _late(runs, "test_accuracy")
+    return late.isel(epoch=0) - late.isel(epoch=-1)
+
+
+def _rise(runs: xr.Dataset) -> xr.DataArray:
+    late = _late(runs, "stable_rank")
+    return late.isel(epoch=-1) / late.min("epoch") - 1
+
+
+def draw_figure_4(runs: xr.Dataset) -> Figure:
+    """A row for each reading: stable rank with ReLU and with leaky ReLU, and the test accuracy."""
+    names = [f"{reading}, m = {width}" for reading, width in zip(READINGS, WIDTHS, strict=True)]
+    return draw_readings(runs, names)
+
+
+AUTISM = Experiment(
+    name="4-5",
+    title="Stable rank on the autism data, ReLU and leaky ReLU, five initial scales",
+    run=run_figure_4,
+    draw=draw_figure_4,
+    seeds=5,
+    cost=25,
+    needs="autism",
+    about=(
+        "83 training and 21 test samples of five genes, unscaled; full batches, step size 0.01, 5000 epochs; "
+        f"the stable rank is taken at every epoch, and every tenth is kept. {ABOUT}one output with the "
+        "logistic loss and biases of the hidden neurons only, trained. Hidden width 1000 as run, 128 as "
+        "printed. One split, as in the authors' program; five draws of the weights. The stable rank cannot "
+        f"exceed 5, the number of features.{OURS}"
+    ),
+    claims=(
+        Claim(
+            sentence="ReLU and leaky ReLU end at the same stable rank, for each initial scale.",
+            source="section 5, Fig. 4 and 5",
+            metric="stable rank of W₁ with leaky ReLU / with ReLU, after 5000 epochs, as run",
+            measure=lambda runs: _leaky_to_plain(runs, "as run"),
+            expected=near(1.0, 0.05, "equivalent values: 5 % is what an eye sees, our reading"),
+            form="{:.3f}",
+        ),
+        Claim(
+            sentence="Each curve of the stable rank falls, rises, and falls again.",
+            source="section 5, Fig. 4 and 5",
+            metric="least rise between two falls of the ten curves, in the draw where it is largest, as run",
+            measure=lambda runs: _rises(runs).min(("activation", "value")).max("seed"),
+            expected=at_least(LINE, "the width of a line in the figure; our reading"),
+            form="{:.3f}",
+            note="The paper has one draw. In the others of ours the curve of the largest scale only falls.",
+        ),
+        Claim(
+            sentence="From the largest initial scale no rise between two falls can be seen, in any draw.",
+            source="rankfall",
+            metric="rise of the stable rank between two falls, as run, value 1e-3",
+            measure=lambda runs: _rises(runs).isel(value=-1),
+            expected=at_most(VISIBLE, "a hundredth of what the stable rank can be; our reading of visible"),
+            form="{:.3f}",
+        ),
+        Claim(
+            sentence="The curves of the three smallest initial scales fall, rise, and fall again.",
+            source="rankfall",
+            metric="rise of the stable rank between two falls, as run, values 1e-5, 5e-5 and 1e-4",
+            measure=lambda runs: _rises(runs).isel(value=slice(SMALL)),
+            expected=at_least(VISIBLE, "a hundredth of what the stable rank can be; our reading of visible"),
+            form="{:.2f}",
+        ),
+        Claim(
+            sentence="After 3000 epochs networks overfit: at some initial scale the test accuracy falls.",
+            source="section 5, Fig. 4 and 5",
+            metric="largest fall of the test accuracy among the five values from epoch 3000 to 5000, as run",
+            measure=lambda runs: _lost(runs).max("value"),
+            expected=at_least(1.5 / 21, "more than one of the 21 test samples: our reading of significant"),
+            form="{:.2f}",
+        ),
+        Claim(
+            sentence="With the three smallest initial scales no more than one test sample is lost.",
+            source="rankfall",
+            metric="fall of the test accuracy from epoch 3000 to 5000, as run, values 1e-5, 5e-5 and 1e-4",
+            measure=lambda runs: _lost(runs).isel(value=slice(SMALL)),
+            expected=at_most(1.5 / 21, "one of 21 samples, and not two"),
+            form="{:.2f}",
+        ),
+        Claim(
+            sentence="While the networks overfit the stable rank goes on to converge, and rises marginally.",
+            source="section 5, Fig. 4 and 5",
+            metric="stable rank after 5000 epochs / lowest since epoch 3000 - 1, as run",
+            measure=_rise,
+            expected=at_most(0.05, "marginal: 5 % is what an eye sees, our reading"),
+            form="{:.3f}",
+        ),
+        Claim(
+            sentence="As printed, too, ReLU and leaky ReLU end at the same stable rank.",
+            source="rankfall: Fig. 4 and 5 in the reading of the text",
+            metric="stable rank of W₁ with leaky ReLU / with ReLU, after 5000 epochs, as printed",
+            measure=lambda runs: _leaky_to_plain(runs, "as printed"),
+            expected=near(1.0, 0.05, "as for the other reading"),
+            recorded="not reproduced",
+            form="{:.3f}",
+        ),
+        Claim(
+            sentence="As printed the stable rank is near 1 after a hundred epochs, at every initial scale.",
+            source="rankfall",
+            metric="stable rank of W₁ after 100 epochs, as printed",
+            measure=lambda runs: [
+                ends(runs, "as printed", name, EPOCHS // 50) for name in runs.activation.values
+            ],
+            expected=at_most(1.5, "nearer to 1 than to 2"),
+            form="{:.2f}",
+        ),
+        NO_GRADIENT,
+    ),
+)

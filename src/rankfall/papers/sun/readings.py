@@ -1,0 +1,225 @@
+"""Sun and Tran on real data: the networks as the text has them and as the authors' program made them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy.special import softmax
+
+from rankfall import plot
+from rankfall.data import Data, pair
+from rankfall.dynamics import descent
+from rankfall.network import Network
+from rankfall.papers.claim import Claim, at_most
+from rankfall.papers.experiment import finished
+from rankfall.trajectory import Trajectory
+
+VALUES = (1e-5, 5e-5, 1e-4, 5e-4, 1e-3)
+SLOPES = {"ReLU": 0.0, "leaky ReLU": 0.01}
+READINGS = ("as run", "as printed")
+FILES = {"as run": "run", "as printed": "printed"}  # the names of checkpoints
+SEED = 42  # the authors'; the further draws take the numbers after it
+MEASURES = ("stable_rank", "test_accuracy")
+ABOUT = (
+    "As run, by the authors' public program (Edward-Jing/STA-250): the five values are variances, the second "
+    "layer starts at 1/m everywhere and is trained, both layers have biases, and the loss is the "
+    "cross-entropy with an output for each class, in float32. As printed: the values are "
+    "standard deviations, and the second layer is the ±1/√m of section 3, fixed, "
+)
+
+
+OURS = (
+    " Not in the text, and so ours or the program's: float32, the logistic loss among those that the text "
+    "allows, half of the signs positive, that biases are trained, and how the inputs are scaled."
+)
+
+
+def as_run(widths: Sequence[int], slope: float, value: float, seed: int) -> Network:
+    """The network of the authors' program: the value is a variance, the second layer 1/m, all trained."""
+    return Network.constant_second_layer(widths, slope, value, SEED + seed).astype(np.float32)
+
+
+def as_printed(widths: Sequence[int], slope: float, value: float, seed: int) -> Network:
+    """The network of the text: the value is a standard deviation, the second layer ±1/√m and fixed.
+
+    The text has one output. For ten classes each output takes signs of its own, drawn at random.
+    """
+    dim, width, outputs = widths
+    if outputs == 1:
+        network = Network.fixed_second_layer(widths, slope, value, SEED + seed, bias=True)
+        return network.astype(np.float32)
+    rng = np.random.default_rng(SEED + seed)
+    first = rng.normal(0.0, value, (width, dim))
+    second = rng.choice([-1.0, 1.0], (outputs, width)) / np.sqrt(width)
+    network = Network(
+        [first, second],
+        [np.zeros(width), None],
+        slope,
+        trained=(True, False),
+        origin=f"as printed by Sun and Tran, sigma={value:g}, seed={SEED + seed}",
+    )
+    return network.astype(np.float32)
+
+
+def in_float32(data: Data) -> Data:
+    """The data as PyTorch has them by default."""
+    test = None if data.test is None else Data(data.test.x.astype(np.float32), data.test.y, data.test.name)
+    return Data(data.x.astype(np.float32), data.y, data.name, test)
+
+
+def by_epoch(run: Trajectory, steps: int = 1) -> xr.Dataset:
+    """Stable rank of the first layer and test accuracy over the epochs, of so many `steps` each."""
+    ranks, accuracy = (run.dataset[name] for name in MEASURES)
+    ranks = ranks.isel(matrix=0) if "matrix" in ranks.dims else ranks
+    dims = ["epoch", *ranks.dims[1:]]
+    arrays = {
+        name: (dims, v.values.astype(np.float32)) for name, v in zip(MEASURES, (ranks, accuracy), strict=True)
+    }
+    return xr.Dataset(arrays, coords={"epoch": run.dataset.step.values // steps})
+
+
+def two_classes(
+    data: Data, reading: str, width: int, step: float, epochs: int, seed: int, place: Path | None = None
+) -> xr.Dataset:
+    """Train the ten networks of a data set with classes 0 and 1 together, in full batches.
+
+    As run they have two outputs and the cross-entropy, as printed one output and the logistic loss. Where a
+    `place` is given there are checkpoints in it.
+    """
+    first = reading == READINGS[0]
+    made, widths = (as_run, (data.dim, width, 2)) if first else (as_printed, (data.dim, width, 1))
+    run = descent(
+        [made(widths, slope, value, seed) for slope in SLOPES.values() for value in VALUES],
+        data if first else pair(data, 1, 0),
+        "cross_entropy" if first else "logistic",
+        step,
+        epochs=epochs,
+        measures=MEASURES,
+        checkpoint=None if place is None else place / f"{FILES[reading]}.nc",
+    )
+    kept = by_epoch(finished(run))
+    parts = [
+        kept.isel(network=slice(i * len(VALUES), (i + 1) * len(VALUES))).rename(network="value")
+        for i in range(len(SLOPES))
+    ]
+    named = [part.assign_coords(value=list(VALUES)) for part in parts]
+    return xr.concat(named, dim=xr.Variable("activation", list(SLOPES)))
+
+
+def ten_classes(
+    data: Data,
+    reading: str,
+    widths: Sequence[int],
+    slope: float,
+    value: float,
+    seed: int,
+    checkpoint: Path,
+    **options: Any,
+) -> xr.Dataset:
+    """Train one network on images by SGD, with the cross-entropy; `options` are those of `descent`."""
+    made = as_run if reading == READINGS[0] else as_printed
+    network = made(widths, slope, value, seed)
+    options |= {"seed": SEED + seed, "measures": MEASURES, "checkpoint": checkpoint}
+    run = descent(network, data, "cross_entropy", **options)
+    return by_epoch(finished(run), -(-data.n // options["batch"]))
+
+
+def first_gradient(width: int, data: Data) -> float:
+    """The gradient of the first layer as run at the start, as a part of that of the second, in float64."""
+    outputs = int(data.y.max()) + 1
+    network = Network.constant_second_layer((data.dim, width, outputs), 0.0, VALUES[0], SEED)
+    x = np.column_stack([data.x.astype(np.float64), np.ones(data.n)])  # the bias is one more feature
+    before = x[:, :-1] @ network.weights[0].T
+    hidden = np.column_stack([np.maximum(before, 0.0), np.ones(data.n)])
+    residuals = softmax(hidden[:, :-1] @ network.weights[1].T, axis=1) - np.eye(outputs)[data.y.astype(int)]
+    first = ((residuals @ network.weights[1]) * (before > 0)).T @ x
+    return float(np.linalg.norm(first) / np.linalg.norm(residuals.T @ hidden))
+
+
+def ends(runs: xr.Dataset, reading: str, activation: str, epoch: int | None = None) -> xr.DataArray:
+    """The stable ranks at an epoch (the last one): a row for each seed, a column for each value."""
+    kept = runs.stable_rank.sel(reading=reading, activation=activation)
+    kept = kept.isel(epoch=-1) if epoch is None else kept.sel(epoch=epoch, method="nearest")
+    return kept.transpose("seed", "value")
+
+
+def rise_between(curve: np.ndarray) -> float:
+    """How high a curve rises between two falls: the least of the fall before, the rise, and the fall after.
+
+    It is taken at the point where this least is largest, and 0 where there is no such rise.
+    """
+    least = np.minimum.accumulate(curve)
+    lowest = np.maximum.accumulate(np.where(curve == least, np.arange(len(curve)), 0))  # where that was
+    before = np.maximum.accumulate(curve)[lowest] - least
+    after = curve - np.minimum.accumulate(curve[::-1])[::-1]
+    return float(np.minimum(np.minimum(before, curve - least), after).max())
+
+
+def draw_readings(
+    runs: xr.Dataset, titles: Sequence[str] = READINGS, xscale: str = "linear", yscale: str = "linear"
+) -> Figure:
+    """A row for each reading: the stable rank for each activation, and the test accuracy of all."""
+    activations = list(runs.activation.values)
+    with plot.style():
+        figure, axes = plot.panels(len(activations) + 1, len(READINGS))
+        for row, reading, title in zip(axes, READINGS, titles, strict=True):
+            for ax, activation in zip(row, activations, strict=False):
+                chosen = runs.sel(reading=reading, activation=activation)
+                curves(ax, chosen.stable_rank)
+                tested = chosen.test_accuracy.isel(epoch=slice(1, None))  # at the start all outputs are equal
+                curves(row[-1], tested, dashed=activation != "ReLU", band=False)
+                ax.set(ylabel=r"stable rank of $W_1$", title=f"{title}, {activation}", yscale=yscale)
+                _height(ax, runs.stable_rank)
+            row[-1].set(ylabel="test accuracy", title="leaky ReLU dashed" if len(activations) > 1 else "")
+            for ax in row:
+                ax.set(xlabel="epoch", xscale=xscale)
+                if xscale == "symlog":
+                    ax.set_xlim(left=0)
+                    ax.set_xticks([0, 1, 10, 100], labels=["0", "1", "10", "100"])
+        legend(figure, axes[0, 0])
+    return figure
+
+
+def _height(ax: Axes, ranks: xr.DataArray) -> None:
+    """The same height for all panels of a figure, and numbers that can be read where it is logarithmic."""
+    if ax.get_yscale() == "linear":
+        ax.set_ylim(0, 1.05 * float(ranks.max()))
+        return
+    low, high = float(ranks.min()) / 1.2, 1.2 * float(ranks.max())
+    ticks = [tick for tick in (1, 2, 5, 10, 20, 50, 100, 200, 500) if low <= tick <= high]
+    ax.set_ylim(low, high)
+    ax.set_yticks(ticks, labels=[str(tick) for tick in ticks])
+    ax.minorticks_off()
+
+
+def curves(ax: Axes, values: xr.DataArray, dashed: bool = False, band: bool = True) -> None:
+    """A line for each value: the mean over the draws, within the band of all of them."""
+    for value, colour in zip(VALUES, plot.colours(len(VALUES)), strict=True):
+        lines = values.sel(value=value)
+        style = {"color": colour, "linestyle": "--" if dashed else "-", "linewidth": 1.1}
+        ax.plot(values.epoch, lines.mean("seed"), label=f"{value:g}", **style)
+        if band and values.sizes["seed"] > 1:
+            low, high = lines.min("seed"), lines.max("seed")
+            ax.fill_between(values.epoch, low, high, color=colour, alpha=0.2, linewidth=0)
+
+
+def legend(figure: Figure, ax: Axes) -> None:
+    """The values, below all panels, where they cover nothing."""
+    lines, labels = ax.get_legend_handles_labels()
+    figure.legend(lines, labels, title="value", loc="outside lower center", ncols=len(VALUES))
+
+
+NO_GRADIENT = Claim(
+    sentence="As run the first layer does not move in the first step: its gradient is zero.",
+    source="rankfall",
+    metric="norm of the gradient in W₁ and its bias / that in W₂ and its bias, at the start, in float64",
+    measure=lambda runs: runs.first_gradient,
+    expected=at_most(1e-12, "zero but for rounding in double precision"),
+    form="{:.0e}",
+    note="A theorem: all outputs are equal, and the residuals of the cross-entropy of a sample add up to "
+    "zero. It holds for every start of the first layer; what moves first is the second layer.",
+)
