@@ -7,8 +7,9 @@ them.
 
 from rankfall.papers.experiment import Paper
 from rankfall.papers.kou.leaky import LEAKY
+from rankfall.papers.kou.mnist import MNIST
 from rankfall.papers.kou.relu import RELU
-from rankfall.papers.kou.synthetic import MNIST, SYNTHETIC
+from rankfall.papers.kou.synthetic import SYNTHETIC
 from rankfall.theory.sources import KOU
 
 PAPER = Paper(

@@ -1,4 +1,4 @@
-"""The data of the experiments: a Gaussian mixture, and MNIST."""
+"""The synthetic data of the experiments: a Gaussian mixture."""
 
 import numpy as np
 import xarray as xr
@@ -143,35 +143,6 @@ SYNTHETIC = Experiment(
             expected=at_most(1e-8, "0, up to the tolerance of the certificate"),
             hypotheses=(CERTIFIED,),
             form="{:.1e}",
-        ),
-    ),
-)
-
-
-MNIST = Experiment(
-    name="mnist",
-    title="MNIST: stable rank for five initial scales, ReLU and leaky ReLU",
-    needs="MNIST",
-    about=(
-        "1000 neurons, SGD with batches of 64 and the step 0.1 for 10 epochs, σ₀ from 1e-5 to 1e-3, ReLU and "
-        "the slope 0.01: the setting as Sun and Tran tell it."
-    ),
-    claims=(
-        Claim(
-            sentence="Smaller initial weights make the stable rank fall faster and lower.",
-            source="NeurIPS, experiments on MNIST",
-            metric="smallest step of the stable rank after 10 epochs from one σ₀ to the next larger one",
-            measure=None,
-            expected=at_least(0.0, "the order of the curves, both activations"),
-            recorded="needs data",
-        ),
-        Claim(
-            sentence="From the smallest start the stable rank falls drastically.",
-            source="NeurIPS, experiments on MNIST",
-            metric="stable rank of W after 10 epochs / at the start, σ₀ = 1e-5",
-            measure=None,
-            expected=at_most(0.1, "falls by an order of magnitude, our reading of it"),
-            recorded="needs data",
         ),
     ),
 )

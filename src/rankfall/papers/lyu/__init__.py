@@ -4,7 +4,8 @@ simplicity bias (NeurIPS 2021, arXiv 2110.13905)."""
 
 from rankfall.papers.experiment import Paper
 from rankfall.papers.lyu.margins import MARGINS
-from rankfall.papers.lyu.schedule import MNIST, SCHEDULE
+from rankfall.papers.lyu.mnist import MNIST
+from rankfall.papers.lyu.schedule import SCHEDULE
 from rankfall.papers.lyu.symmetric import SYMMETRIC
 from rankfall.theory.sources import LYU_LI
 

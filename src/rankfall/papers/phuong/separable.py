@@ -1,28 +1,25 @@
-"""Phuong and Lampert: The inductive bias of ReLU networks on orthogonally separable data. ICLR 2021."""
+"""Theorem 1: orthogonally separable data end as one neuron a class."""
 
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
 from rankfall import plot
-from rankfall.data import Data, orthogonally_separable
+from rankfall.data import orthogonally_separable
 from rankfall.dynamics import Until, exact_flow
 from rankfall.limits import Limit, limit
 from rankfall.loss import logistic
 from rankfall.network import Network
 from rankfall.papers.claim import Check, Claim, at_least, at_most, near
-from rankfall.papers.experiment import Experiment, Paper, finished
+from rankfall.papers.experiment import Experiment, finished
 from rankfall.theory.assessment import assessed
 from rankfall.theory.early_flow import EarlyFlow
 from rankfall.theory.phuong_lampert import RESULTS, ClassMargins, class_margins, learning
 from rankfall.theory.situation import Situation
-from rankfall.theory.sources import PHUONG
 from rankfall.trajectory import Trajectory
 
 SIGNS = (1, -1)
 VANISHED = 1e-8  # a neuron shorter than this part of the longest is none
-
-# --- Theorem 1: one neuron a class ------------------------------------------------------------------------
 
 N, DIM, WIDTH, SCALE = 12, 6, 20, 1e-4
 LOG_TIMES = np.linspace(1.0, 40.0, 53)  # ln t of the records
@@ -41,7 +38,7 @@ def run_limits(seed: int) -> xr.Dataset:
     return xr.merge([_directions(run, s, ends), _at_the_end(end, s, ends)])
 
 
-def _degrees(vectors: np.ndarray, unit: np.ndarray) -> np.ndarray:
+def degrees_to(vectors: np.ndarray, unit: np.ndarray) -> np.ndarray:
     """Angles with a unit vector; by the distance, since a cosine does not tell small angles."""
     units = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(np.degrees(2 * np.arcsin(np.minimum(np.linalg.norm(units - unit, axis=-1) / 2, 1))))
@@ -58,10 +55,10 @@ def _directions(run: Trajectory, s: Situation, ends: ClassMargins) -> xr.Dataset
         total = s.x[s.y == sign].sum(axis=0)
         total /= np.linalg.norm(total)
         sums = np.einsum("tj,tjd->td", strengths, w)
-        to = [_degrees(sums, unit) for unit in (total, margin)]
+        to = [degrees_to(sums, unit) for unit in (total, margin)]
         angles.append([np.interp(LOG_TIMES, times, angle) for angle in to])
         sorted_out.append([np.interp(early, times, angle) for angle in to])
-        apart.append(_degrees(total, margin))
+        apart.append(degrees_to(total, margin))
     return xr.Dataset(
         {
             "angle": (("sign", "of", "log_time"), np.array(angles)),
@@ -85,7 +82,7 @@ def _at_the_end(end: Limit, s: Situation, ends: ClassMargins) -> xr.Dataset:
             "applies": float(assessed(RESULTS[0], s).status == "applies"),
             "certified": float(end.certified),
             "residual": max(end.residuals.values()),
-            "off": _degrees(end.W[lives], toward[lives]).max(),
+            "off": degrees_to(end.W[lives], toward[lives]).max(),
             "second": ("sign", np.array([values[1] / values[0] for values in blocks])),
             "strength": ("sign", np.array(strengths)),
             "predicted_strength": ("sign", np.array([ends.a, ends.b])),
@@ -221,152 +218,4 @@ LIMITS = Experiment(
             note="The other class pushes them away, and with that to their own.",
         ),
     ),
-)
-
-# --- who lives: the part of the small start ---------------------------------------------------------------
-
-TURNS = (100, 150, 174)  # degrees: where the neuron starts that sees x_2 alone
-SCALES = (1.0, 0.5, 0.3, 0.2, 0.1, 0.01)
-LENGTHS = np.sqrt([4.6e-3, 1e-6, 1e-4])
-
-
-def run_support(seed: int) -> xr.Dataset:
-    """The limits of three neurons on three samples, from starts of several sizes."""
-    x = np.array([[1, 0], 20 * _unit(85), [0, -1]])
-    data = Data(x, [1.0, 1.0, -1.0], "a far sample")
-    ends = class_margins(data.x, data.y)
-    assert ends is not None
-    shape = len(TURNS), len(SCALES)
-    size, off, residual, certified = (np.zeros(shape) for _ in range(4))
-    for at in np.ndindex(*shape):
-        lengths = SCALES[at[1]] * LENGTHS
-        first = lengths[:, None] * np.array([_unit(85), _unit(TURNS[at[0]]), _unit(-95)])
-        network = Network([first, [lengths * [1, 1, -1]]])
-        end = limit(network, data, "exponential", optimality=False, show=False)
-        long = np.linalg.norm(end.W, axis=1)
-        size[at], residual[at] = long[1] / long[0], max(end.residuals.values())
-        off[at], certified[at] = _degrees(end.W[0], ends.plus), end.certified
-    names = ("turn", "scale")
-    return xr.Dataset(
-        {
-            "size": (names, size),
-            "off": (names, off),
-            "residual": (names, residual),
-            "certified": (names, certified),
-            "pull": float(ends.support[1]),
-        },
-        {"turn": list(TURNS), "scale": list(SCALES)},
-    )
-
-
-def _unit(degrees: float) -> np.ndarray:
-    return np.array([np.cos(np.radians(degrees)), np.sin(np.radians(degrees))])
-
-
-def draw_support(runs: xr.Dataset) -> Figure:
-    """The data and the starts; the length of the second neuron at the limit over the size of the start."""
-    with plot.style():
-        figure, axes = plot.panels(2)
-        left, right = axes[0]
-        for degrees, colour in zip(TURNS, plot.colours(len(TURNS)), strict=True):
-            left.annotate("", 14 * _unit(degrees), (0, 0), arrowprops={"arrowstyle": "->", "color": colour})
-            line = runs.size.isel(seed=0).sel(turn=degrees)
-            plot.simulation(right, SCALES, line, f"{degrees}°", color=colour, linestyle="-", linewidth=0.7)
-        for place, name in (((1, 0), "$x_1$"), (20 * _unit(85), "$x_2$"), ((0, -1), "$x_3$")):
-            left.plot(*place, "o", color=plot.PALETTE[1] if name == "$x_3$" else plot.INK, markersize=4)
-            left.annotate(name, place, (5, -9 if name == "$x_3$" else 2), textcoords="offset points")
-        edge = 16 * _unit(175)
-        left.plot([0, edge[0]], [0, edge[1]], color=plot.GUIDE, linestyle="--", linewidth=0.8)
-        left.set(xlim=(-17, 6), ylim=(-3, 23), xlabel="$x$", ylabel="$y$")
-        left.set_title("(a) samples, and three starts of $w_2$")
-        right.set(xscale="log", xlabel=r"size $\lambda$ of the start", ylabel=r"$|w_2| / |w_1|$ at the limit")
-        right.set_title("(b) does the second neuron live?")
-        right.legend(title="start of $w_2$", loc="lower left")
-    return figure
-
-
-_CERTIFIED = Check(
-    "residuals of the limits", lambda runs: runs.residual, at_most(1e-10, "the tolerance of a certificate")
-)
-_UNSUPPORTED = Check(
-    "is x₂ a support vector of its class? 1 yes, 0 no", lambda runs: runs.pull, at_most(0.0, "it is not")
-)
-
-SUPPORT = Experiment(
-    name="support",
-    title="Who lives? A neuron that sees no support vector depends on the size of the start",
-    run=run_support,
-    draw=draw_support,
-    cost=8.0,
-    about=(
-        "Ours: x₁ = (1, 0) and x₂, 20 long at 85 degrees, are positive, x₃ = (0, -1) is negative; the "
-        "support vectors are x₁ and x₃. Of three balanced neurons the second sees x₂ alone, being at 100, "
-        "150 or 174 degrees, and is the shortest. The start is scaled by λ; at λ = 1 no output exceeds 0.1."
-    ),
-    claims=(
-        Claim(
-            sentence="A neuron that sees a sample of its class, but no support vector, can vanish.",
-            source="rankfall",
-            metric="‖w₂‖/‖w₁‖ at the limit from λ = 1, starts at 150 and 174 degrees",
-            measure=lambda runs: runs["size"].sel(scale=1.0)[..., runs.turn >= 150],
-            expected=at_most(VANISHED, "shorter than this is none; both end at exactly 0"),
-            hypotheses=(_CERTIFIED, _UNSUPPORTED),
-            note="The pull of x₂ ends before the neuron has turned to x₁, which pulls for ever.",
-        ),
-        Claim(
-            sentence="From a start that is small enough a neuron lives that sees no support vector.",
-            source="rankfall, after Theorem 1",
-            metric="‖w₂‖/‖w₁‖ at the limit from λ = 0.1 and 0.01, all three starts",
-            measure=lambda runs: runs["size"][..., runs.scale <= 0.1],
-            expected=at_least(1e-3, "a tenth of the ratio of the lengths at the start, 0.0147"),
-            hypotheses=(_CERTIFIED, _UNSUPPORTED),
-        ),
-        Claim(
-            sentence="The neuron that sees x₁ and x₂ ends along the max-margin vector from all six sizes.",
-            source="Theorem 1; beyond small starts rankfall",
-            metric="angle of w₁ with u₊, degrees",
-            measure=lambda runs: runs.off,
-            expected=at_most(1e-5, "limits are known to 1e-10, and directions to the root of it"),
-            hypotheses=(_CERTIFIED,),
-        ),
-    ),
-)
-
-# --- digits -----------------------------------------------------------------------------------------------
-
-DIGITS = Experiment(
-    name="digits",
-    title="The digits 0 and 1 of MNIST",
-    about=(
-        "The digits 0 and 1, a two-layer ReLU network with all initial weights scaled by 0.05, stochastic "
-        "gradient descent with batches of 50 and steps of 0.1, for 500 epochs."
-    ),
-    needs="MNIST",
-    claims=(
-        Claim(
-            sentence="After training, the neurons of one sign point in one direction.",
-            source="experiments",
-            metric="second singular value of W₊ and of W₋ / the first",
-            measure=None,
-            expected=at_most(0.1, "a tenth: our reading, since training is finite"),
-            recorded="needs data",
-        ),
-        Claim(
-            sentence="After training, the neurons of a sign point to the max-margin vector of its class.",
-            source="experiments",
-            metric="cosine of Σ |aⱼ| wⱼ of each sign with the max-margin vector of its class",
-            measure=None,
-            expected=at_least(0.9, "our reading, since training is finite and the margin problem is flat"),
-            recorded="needs data",
-        ),
-    ),
-)
-
-# --- the paper --------------------------------------------------------------------------------------------
-
-PAPER = Paper(
-    "phuong",
-    "The inductive bias of ReLU networks on orthogonally separable data",
-    PHUONG,
-    (LIMITS, SUPPORT, DIGITS),
 )

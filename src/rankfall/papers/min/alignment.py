@@ -1,7 +1,4 @@
-"""Min, Mallada and Vidal: Early neuron alignment in two-layer ReLU networks with small initialization.
-
-ICLR 2024, arXiv 2307.12851.
-"""
+"""Theorem 1: from a small start neurons align with their class, on orthogonally separable data."""
 
 import numpy as np
 import xarray as xr
@@ -15,14 +12,11 @@ from rankfall.limits import limit
 from rankfall.loss import exponential
 from rankfall.network import Network
 from rankfall.papers.claim import Check, Claim, at_least, at_most, between
-from rankfall.papers.experiment import Experiment, Paper, finished
+from rankfall.papers.experiment import Experiment, finished
 from rankfall.theory.early_flow import EARLY, EarlyFlow
 from rankfall.theory.min_alignment import ACTIVE
 from rankfall.theory.situation import Situation
-from rankfall.theory.sources import MIN
 from rankfall.trajectory import Trajectory
-
-# --- Theorem 1 --------------------------------------------------------------------------------------------
 
 N, DIM, WIDTH, ANGLE = 8, 6, 16, 0.65 * np.pi
 LATE, EARLY_RECORDS, LATE_RECORDS = 1000.0, 48, 24
@@ -107,10 +101,10 @@ def _wrong(runs: xr.Dataset) -> xr.DataArray:
 def _power(runs: xr.Dataset) -> np.ndarray:
     """The power of t with which the loss falls over the last factor of ten."""
     late = runs.isel(record=slice(-LATE_RECORDS // 3, None)).transpose("seed", "record", ...)
-    return _fitted(late.clock.values.T, late.loss.values.T)
+    return fitted(late.clock.values.T, late.loss.values.T)
 
 
-def _fitted(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def fitted(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The power of x with which y grows along the first axis, by least squares."""
     with np.errstate(invalid="ignore", divide="ignore"):  # no power of what is not positive
         u, v = np.log(x), np.log(y)
@@ -264,142 +258,4 @@ ALIGNMENT = Experiment(
             hypotheses=(MU, SIZE),
         ),
     ),
-)
-
-# --- the time it takes ------------------------------------------------------------------------------------
-
-SIZES, ANGLES, NEURONS, SCALE = (4, 8, 16, 32, 64), (0.55, 0.65, 0.8), 30, 1e-4
-
-
-def run_time(seed: int) -> xr.Dataset:
-    """The time of the last change of a pattern, in closed form, for many sizes and separations."""
-    found = np.array([[_sorting(n, angle, seed) for n in SIZES] for angle in ANGLES])
-    return xr.Dataset(
-        {
-            "sorted": (("angle", "samples"), found[..., 0]),
-            "separation": (("angle", "samples"), found[..., 1]),
-        },
-        {"angle": list(ANGLES), "samples": list(SIZES)},
-    )
-
-
-def _sorting(n: int, angle: float, seed: int) -> tuple[float, float]:
-    data = orthogonally_separable(n=n, dim=DIM, seed=seed, angle=angle * np.pi)
-    start = Situation(Network.balanced((DIM, NEURONS, 1), 0.0, SCALE, seed), data, exponential.sum)
-    return EarlyFlow(start).sorted, start.mu
-
-
-def _bound(runs: xr.Dataset) -> xr.DataArray:
-    return np.log(runs.samples) * runs.separation**-0.5
-
-
-def _growth(runs: xr.Dataset) -> np.ndarray:
-    """By how much the ratio to the bound grows with n, angle by angle, and with 1/μ, size by size."""
-    middle = (runs.sorted / _bound(runs)).median("seed")
-    by_size = middle.isel(samples=-1) / middle.isel(samples=0)
-    by_angle = middle.isel(angle=0) / middle.isel(angle=-1)
-    return np.append(by_size.values, by_angle.values)
-
-
-def _size_power(runs: xr.Dataset) -> np.ndarray:
-    """The power of n with which the median time falls, angle by angle."""
-    middle = runs.sorted.median("seed").transpose("samples", "angle").values
-    return _fitted(runs.samples.values[:, None], middle)
-
-
-def draw_time(runs: xr.Dataset) -> Figure:
-    """The times beside the bound, and against the number of samples."""
-    with plot.style():
-        figure, axes = plot.panels(2)
-        for angle, colour in zip(ANGLES, plot.colours(len(ANGLES)), strict=True):
-            one = runs.sel(angle=angle).transpose("samples", "seed")
-            label = rf"{180 * angle:.0f}°"
-            shift = 1 + 0.12 * (ANGLES.index(angle) - 1)
-            x = np.broadcast_to(one.samples.values[:, None] * shift, one.sorted.shape).ravel()
-            ratio = (one.sorted / _bound(one)).values.ravel()
-            plot.simulation(axes[0, 0], x, ratio, label, color=colour, markersize=2, markevery=1)
-            plot.simulation(axes[0, 1], x, one.sorted.values.ravel(), label, color=colour, markersize=2,
-                            markevery=1)  # fmt: skip
-        n = np.array([4.0, 64.0])
-        plot.theory(axes[0, 0], n, [1, 1], r"$\log n / \sqrt{\mu}$", linestyle="--")
-        plot.theory(axes[0, 1], n, 3 / n, r"$\propto 1/n$")
-        axes[0, 0].set(ylabel=r"$t_1 \sqrt{\mu} / \log n$", title="(a) beside the bound")
-        axes[0, 1].set(ylabel="time of the last change, $t_1$", title="(b) more samples sort faster")
-        for ax in axes[0]:
-            ax.set(xscale="log", yscale="log", xlabel="samples $n$")
-            ax.set_xticks(SIZES, labels=[str(size) for size in SIZES])
-            ax.minorticks_off()
-        axes[0, 1].legend(title="angle of the classes", ncols=2)
-        axes[0, 0].legend()
-    return figure
-
-
-TIME = Experiment(
-    name="time",
-    title="How long the neurons take to align",
-    run=run_time,
-    draw=draw_time,
-    seeds=20,
-    cost=0.2,
-    about=(
-        "The last change of an activation pattern in the early phase, from the closed form of the early flow "
-        "of the summed exponential loss: 4 to 64 orthogonally separable samples in 6 dimensions, three "
-        "angles between the classes, 30 neurons."
-    ),
-    claims=(
-        Claim(
-            sentence="The neurons are sorted by a time of the order log n / √μ.",
-            source="ICLR, Theorem 1 and abstract",
-            metric="t₁ √μ / log n (medians): 64 over 4 samples, by angle; and least over largest angle, by n",
-            measure=_growth,
-            expected=at_most(1.0, "a bound of this order: the ratio grows neither with n nor with 1/μ"),
-            note="The paper's constant has no number. Here the ratio is at most about 1.",
-        ),
-        Claim(
-            sentence="The time does not grow with n at all: it falls, as the summed pull grows.",
-            source="rankfall",
-            metric="power of n with which the median of t₁ changes, three angles",
-            measure=_size_power,
-            expected=at_most(0.0, "no growth, where the bound grows like log n"),
-        ),
-    ),
-)
-
-# --- MNIST ------------------------------------------------------------------------------------------------
-
-MNIST = Experiment(
-    name="mnist",
-    title="MNIST digits 0 and 1: alignment, then growth, then a low stable rank",
-    needs="MNIST",
-    about=(
-        "Digits 0 and 1, centred by their common mean, 50 neurons, all weights N(0, 1e-12), descent on both "
-        "layers with the step 2e-3."
-    ),
-    claims=(
-        Claim(
-            sentence="The neurons are aligned with their class after about 2000 steps.",
-            source="ICLR, experiments",
-            metric="share of the living neurons within 10 degrees of the sum of their class, step 2000",
-            measure=None,
-            expected=at_least(0.9, "almost all, our reading of the figure"),
-            recorded="needs data",
-        ),
-        Claim(
-            sentence="The stable rank falls below 2, close to 1.",
-            source="ICLR, experiments",
-            metric="stable rank of W after 15000 steps",
-            measure=None,
-            expected=between(1.0, 1.2, "close to 1, our reading of the figure"),
-            recorded="needs data",
-        ),
-    ),
-)
-
-# --- the paper --------------------------------------------------------------------------------------------
-
-PAPER = Paper(
-    "min",
-    "Early neuron alignment in two-layer ReLU networks with small initialization",
-    MIN,
-    (ALIGNMENT, TIME, MNIST),
 )
