@@ -1,9 +1,14 @@
 import os
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 os.environ["MPLBACKEND"] = "Agg"
+# What one of the processes of a run compiles the others need not, nor the next run.
+COMPILED = Path(__file__).parents[1] / ".pytest_cache" / "jax"
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(COMPILED))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 NO_TORCH = "PyTorch is not installed"
 MISSING = {  # why tests are skipped, and what to do

@@ -410,7 +410,8 @@ BAD_RUN = [
     (("-m", "block_stable_rank", "--width", "4,4", *STEPS), "belong to a two-layer network with one output"),
     (
         (),
-        "say how long: --until TIME or --loss-below LOSS for gradient flow, --steps N or --epochs N for descent",
+        "say how long: --until TIME or --loss-below LOSS for gradient flow, "
+        "--steps N or --epochs N for descent",
     ),
     (("--until", 1, *STEPS), "say how long"),
     (("--loss-below", 0.1, *STEPS), "say how long"),
