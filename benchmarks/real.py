@@ -67,7 +67,8 @@ def run_mnist() -> dict[str, Any]:
     """Fig. 6, one seed: five networks, ten epochs."""
     data, starts = rf.data.mnist(0.1307, 0.3081), networks((784, 1000, 10))
     options = {"batch": 64, "seed": 42, "measures": MEASURES, "show": False}
-    rf.descent(starts, data, "cross_entropy", 0.1, steps=2, record=[1], **options)  # compiles
+    short = {"steps": 120, "record": rf.linear(11), **options}  # as many records: compiles the same loop
+    rf.descent(starts, data, "cross_entropy", 0.1, **short)
     found: list[rf.Trajectory] = []
     call = {"epochs": 10, **options}
     told = _timed(lambda: found.append(rf.descent(starts, data, "cross_entropy", 0.1, **call)), found)
@@ -78,7 +79,8 @@ def run_cifar() -> dict[str, Any]:
     """Fig. 8: two epochs of one network."""
     data, start = rf.data.cifar10(0.5, 0.5), networks((3072, 512, 10))[0]
     options = {"batch": 128, "seed": 42, "measures": MEASURES, "show": False}
-    rf.descent(start, data, "cross_entropy", 0.01, steps=2, record=[1], **options)  # compiles
+    short = {"steps": 40, "record": rf.linear(3), **options}  # as many records: compiles the same loop
+    rf.descent(start, data, "cross_entropy", 0.01, **short)
     found: list[rf.Trajectory] = []
     call = {"epochs": 2, **options}
     return _timed(lambda: found.append(rf.descent(start, data, "cross_entropy", 0.01, **call)), found)
@@ -167,19 +169,43 @@ def by_sample(torch: ModuleType, data: rf.Data, batch: int, count: int) -> Calla
 
 
 def bench_autism(torch: ModuleType) -> list[Row]:
-    ours = fresh("autism")
+    took = fresh("autism")["seconds"]
     data = in_float32(rf.data.split(rf.data.autism(), test=0.2, seed=42))
     x, y = torch.tensor(data.x), torch.tensor(data.y).long()
-    peer = 0.0
-    for i, start in enumerate(networks((5, 1000, 2), (0.0, 0.01)), 1):
-        peer += torch_epochs(torch, data, start, 0.01, lambda: [(x, y)], 5000)
-        say(f"PyTorch, {i} of 10 networks: {duration(peer)} so far")
-    what = (
+    start = networks((5, 1000, 2))[0]
+    samples = torch.utils.data.TensorDataset(x, y)
+    ways = {
+        "loader": lambda: torch.utils.data.DataLoader(samples, batch_size=104, shuffle=True),
+        "memory": lambda: [(x, y)],
+    }
+    peers = {}
+    for way, batches in ways.items():
+        peers[way] = 10 * torch_epochs(torch, data, start, 0.01, batches, 5000)
+        say(f"PyTorch, {way}: {duration(peers[way])} for ten networks, from one")
+    figure = (
         "Sun and Tran, Figures 4 and 5 as run, complete: ten networks, 5000 epochs, stable rank and test "
-        "accuracy at each, compilation included, against an eager PyTorch loop with an SVD an epoch"
+        "accuracy at each, compilation included (target: 20 s), against an eager PyTorch loop with an SVD "
+        "an epoch"
     )
-    took = ours["seconds"]
-    return [Row("autism", duration(took), duration(peer), peer / took, what, at_least=30, also=took < 20)]
+    fast = took < 20
+    return [
+        Row(
+            "autism, loader",
+            duration(took),
+            duration(peers["loader"]),
+            peers["loader"] / took,
+            f"{figure} that takes its batch from a DataLoader, as the authors' does",
+            at_least=30,
+            also=fast,
+        ),
+        Row(
+            "autism, memory",
+            duration(took),
+            duration(peers["memory"]),
+            peers["memory"] / took,
+            f"{figure} on tensors in memory",
+        ),
+    ]
 
 
 def bench_gordon(torch: ModuleType) -> list[Row]:

@@ -70,8 +70,11 @@ def keep_full(report: Path) -> None:
 
 def claims_of(report: Path) -> list[dict[str, Any]]:
     """The claims of the report; those on real data from the last full run that was kept."""
-    full = {(c["paper"], c["number"]): c for c in _read(FULL)}
-    return [full.get((c["paper"], c["number"]), c) for c in _read(report)]
+    full = {(c["paper"], c["figure"], c["sentence"]): c for c in _read(FULL)}
+    return [
+        full.get((c["paper"], c["figure"], c["sentence"]), c) | {"number": c["number"]} if c["needs"] else c
+        for c in _read(report)
+    ]
 
 
 def _read(folder: Path) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ import os
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 
 
@@ -21,7 +22,7 @@ def atomically(path: str | os.PathLike[str]) -> Iterator[Path]:
         os.replace(draft, path)
     finally:
         draft.unlink(missing_ok=True)
-    for left in path.parent.glob(f"{mark}*{path.suffix}"):
+    for left in path.parent.glob(f"{escape(mark)}*{escape(path.suffix)}"):
         number = left.name.removeprefix(mark).removesuffix(path.suffix)
         if number.isdigit() and not is_running(int(number)):
             left.unlink(missing_ok=True)  # of a process that was killed

@@ -193,7 +193,7 @@ def _data(data: str, label: str | None, options: list[str]) -> "Data":
     from rankfall.data.catalogue import CATALOGUE
     from rankfall.naming import unknown
 
-    if data.endswith(ENDINGS) or Path(data).exists():
+    if data.endswith(ENDINGS) or (data not in CATALOGUE and Path(data).exists()):
         if options:
             raise ValueError("--data-option is for known sets; a file has no options.")
         return sets.load(data, label=label)
@@ -214,10 +214,14 @@ def _key_value(option: str) -> tuple[str, Any]:
     key, found, value = option.partition("=")
     if not found:
         raise ValueError(f"a data option is key=value, not {option!r}.")
+    if value.isidentifier() and value not in ("True", "False", "None"):
+        return key, value  # a word, as in features=genes
     try:
         return key, ast.literal_eval(value)
     except (ValueError, SyntaxError):
-        raise ValueError(f"the value of {key!r} must be a number, True or False, not {value!r}.") from None
+        raise ValueError(
+            f"the value of {key!r} must be a number, a word, True or False, not {value!r}."
+        ) from None
 
 
 def _network(

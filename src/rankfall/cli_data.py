@@ -54,7 +54,7 @@ def get(
     from rankfall.data.download import fetch
 
     every = [name for name, each in CATALOGUE.items() if each.downloads]
-    chosen = [real_set(name) for name in (every if names == ["all"] else dict.fromkeys(names))]
+    chosen = [real_set(name) for name in (every if "all" in names else dict.fromkeys(names))]
     failures = []
     try:
         for each in chosen:
@@ -83,12 +83,14 @@ def import_files(
         if not path.exists():
             raise ValueError(f"there is no file {path}.")
     sets: dict[str, RealSet] = {}
+    refused = False
     try:
         for path in paths:
             foreign = 0
             for found in taking(path):
                 foreign += found.foreign and found.where != str(path)
                 _tell(found, path)
+                refused |= found.known is None and found.where == str(path)
                 if found.known is not None:
                     sets[found.known[0].name] = found.known[0]
             if foreign:
@@ -101,6 +103,8 @@ def import_files(
         raise typer.Exit(2)
     for each in sets.values():
         print(f"{each.name}: {_completeness(each)}")
+    if refused:
+        raise typer.Exit(2)
 
 
 def _tell(found: "Found", path: Path) -> None:

@@ -17,7 +17,7 @@ from rankfall.atomic import atomically
 from rankfall.measure import Measure, matrix_layers
 from rankfall.network import Identity, Network
 
-PACKAGES = ("rankfall", "jax", "equinox", "diffrax", "optax", "numpy")
+PACKAGES = ("rankfall", "jax", "jaxlib", "equinox", "diffrax", "optax", "numpy")
 
 
 class Trajectory:

@@ -6,6 +6,7 @@ import time
 
 import jax
 import numpy as np
+import optax
 import pytest
 
 from rankfall import Network, Trajectory, descent, every
@@ -23,9 +24,8 @@ def _short_pieces(monkeypatch):
 
 
 def run(steps, **change):
-    return descent(
-        **{"network": START, "data": DATA, "loss": "square", "step": 0.01, "steps": steps} | CALL | change
-    )
+    given = {"network": START, "data": DATA, "loss": "square", "step": 0.01, "steps": steps}
+    return descent(**given | CALL | change)
 
 
 def assert_same_bits(found, expected):
@@ -82,12 +82,37 @@ def test_a_run_that_was_killed_goes_on_bit_for_bit(tmp_path):
     assert_same_bits(run(checkpoint=path, **call), run(**call))
 
 
-@pytest.mark.parametrize("change", [{"step": 0.02}, {"seed": 5}, {"batch": 5}])
+def momentum(decay):
+    return lambda step: optax.sgd(step, momentum=decay)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"step": 0.02},
+        {"seed": 5},
+        {"batch": 5},
+        {"optimiser": momentum(0.5)},
+        {"network": Network(START.weights, START.biases, 0.3, trained=(True, False))},
+        {"network": Network(START.weights, START.biases, 0.3, linear_tail=2)},
+    ],
+    ids=["step", "seed", "batch", "optimiser", "trained", "linear tail"],
+)
 def test_the_checkpoint_of_another_call_is_refused(tmp_path, change):
     path = tmp_path / "run.nc"
-    run(14, checkpoint=path)
+    run(14, checkpoint=path, optimiser=momentum(0.9))
     with pytest.raises(ValueError, match=r"run.nc cannot be resumed by this call: its .* differs"):
-        run(28, checkpoint=path, **change)
+        run(28, **{"checkpoint": path, "optimiser": momentum(0.9)} | change)
+
+
+def test_other_names_of_the_networks_and_other_records_are_refused(tmp_path):
+    path, two = tmp_path / "run.nc", [START, START]
+    run(14, network=two, checkpoint=path, along={"a": [1, 2]})
+    for along in ({"a": [1, 3]}, {"b": [1, 2]}):
+        with pytest.raises(ValueError, match="its along differs"):
+            run(14, network=two, checkpoint=path, along=along)
+    with pytest.raises(ValueError, match="not all the records that are asked for now"):
+        run(14, network=two, checkpoint=path, along={"a": [1, 2]}, record=every(1))
 
 
 def test_what_is_no_checkpoint_is_refused_with_a_sentence(tmp_path, monkeypatch):
@@ -106,9 +131,10 @@ def test_what_is_no_checkpoint_is_refused_with_a_sentence(tmp_path, monkeypatch)
         run(14, checkpoint=path)
 
 
-def test_a_full_disk_stops_no_run(tmp_path, monkeypatch):
+@pytest.mark.parametrize("kind", [OSError, RuntimeError])
+def test_a_full_disk_stops_no_run(tmp_path, monkeypatch, kind):
     def fail(self, path):
-        raise OSError(28, "No space left on device")
+        raise kind("No space left on device")
 
     monkeypatch.setattr(Trajectory, "to_netcdf", fail)
     with pytest.warns(checkpoint.CheckpointWarning, match="No space left on device. The run goes on"):

@@ -315,3 +315,7 @@ def test_real_data_are_run_in_full_only_once_they_are_there_and_with_a_folder_fo
     assert places[0].parents[2] == tmp_path / "runs" / "min-mnist"
     (outcome,) = reproduce(chosen, tmp_path)  # what was found is shown also without --full
     assert (outcome.news, outcome.rows[0]["verdict"]) == ("from the cache", "reproduced")
+    places[0].mkdir(parents=True)
+    (outcome,) = reproduce(chosen, tmp_path, again=True, full=True)
+    assert outcome.news == "run: asked for"
+    assert not places[1].exists()  # or it would have gone on from the checkpoints of the run before

@@ -63,11 +63,21 @@ class Data(eqx.Module):
         return f"Data({self.name!r}: {self.n} samples of {self.dim} features{test})"
 
 
+def _is_frozen(values: Any) -> bool:
+    """Can nobody write to this array, nor to what it is a view of?"""
+    while isinstance(values, np.ndarray):
+        if values.flags.writeable:
+            return False
+        if values.base is None:
+            return True
+        values = values.base
+    return isinstance(values, bytes)
+
+
 def _numbers(values: Any, dtype: type, what: str) -> np.ndarray:
     """`values` as finite numbers of `dtype`, or a sentence that says which entry is not one."""
     try:
-        frozen = isinstance(values, np.ndarray) and not values.flags.writeable  # then nobody changes it
-        numbers: np.ndarray = np.array(values, dtype=dtype, copy=None if frozen else True)
+        numbers: np.ndarray = np.array(values, dtype=dtype, copy=None if _is_frozen(values) else True)
     except (TypeError, ValueError):
         raise ValueError(f"{what} must be numbers, but holds {np.asarray(values).dtype} entries.") from None
     with np.errstate(over="ignore", invalid="ignore"):

@@ -9,6 +9,7 @@ import numpy as np
 CIFAR_RECORD = 1 + 3 * 32 * 32  # the label, then the red, the green and the blue plane, row by row
 _IDX_BYTES = 0x08  # the type code of unsigned bytes, the only one that MNIST and its kin use
 _SEPARATORS = ",;\t"
+LABELS = ("y", "label", "target", "class")  # what a column of labels is usually called
 
 
 def idx(content: bytes, what: str) -> np.ndarray:

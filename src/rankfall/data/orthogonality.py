@@ -47,6 +47,8 @@ class Angles:
         one = 1.0 if bias else 0.0
         shortest, longest = (norm**2 + one for norm in self.norms)
         largest = max(abs(product + one) for product in self.products)
+        if shortest == 0:
+            return 0.0
         return shortest**2 / (longest * self.n * largest) if largest > 0 else float("inf")
 
 

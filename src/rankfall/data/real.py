@@ -17,8 +17,6 @@ from .dataset import Data
 from .files import load
 from .store import read
 
-_USUAL_LABELS = ("y", "label", "target", "class")
-
 
 def mnist(mean: float = 0.0, std: float = 1.0) -> Data:
     """MNIST (LeCun et al. 1998): 60,000 images of digits, and 10,000 in the test part.
@@ -168,7 +166,10 @@ def _pixels(
 
 def _channels(values: float | Sequence[float], name: str, channels: int = 3) -> np.ndarray:
     """One number for each channel of the images."""
-    given = np.asarray(values, np.float32)
+    try:
+        given = np.asarray(values, np.float32)
+    except (TypeError, ValueError):
+        given = np.full(0, np.nan, np.float32)
     if given.shape not in ((), (channels,)) or not np.isfinite(given).all():
         raise ValueError(
             f"{name} must be one number, or one for each of {channels} channels, not {values!r}."
@@ -186,7 +187,7 @@ def _matrix(name: str) -> Data:
 def _labelled_table(path: Path, label: str | None, name: str) -> Data:
     table = formats.table(path.read_bytes(), str(path))
     if label is None:
-        usual = [column for column in table.header if column.lower() in _USUAL_LABELS]
+        usual = [column for column in table.header if column.lower() in formats.LABELS]
         if len(usual) != 1:
             raise ValueError(f"which column of {path} is the label? {suggestion('label', table.header)}")
         label = usual[0]

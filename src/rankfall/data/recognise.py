@@ -36,7 +36,6 @@ _DAMAGE = (
 )
 _FEATURES = ("genes", "transcripts", "introns")
 _FOREIGN = "has a content that no known set has; rankfall.data.gene_expression reads tables of your own"
-_LABELS = ("y", "label", "target", "class")
 
 
 @dataclass(frozen=True)
@@ -75,6 +74,9 @@ def recognise(path: Path) -> Iterator[Found]:
     if path.is_dir():
         for inner in sorted(inner for inner in path.rglob("*") if inner.is_file()):
             yield from recognise(inner)
+        return
+    if not path.is_file():
+        yield Found(str(path), refusal="is neither a file nor a folder")
         return
     try:
         if _is_tar(path):
@@ -125,6 +127,9 @@ def _blob(where: str, content: bytes, packed: bool = True) -> Iterator[Found]:
                 if packed and not all(member.filename.endswith(".npy") for member in members):
                     yield from _zip(where, archive, members)
                     return
+                if sum(member.file_size for member in members) > _LARGEST:
+                    yield Found(where, refusal="is larger than any known file")
+                    return
             candidates = _of_npz(content)
         else:
             candidates = _of_table(content)
@@ -165,14 +170,16 @@ def _of_npz(content: bytes) -> list[bytes]:
 
 def _of_table(content: bytes) -> list[bytes]:
     """A table of genes, with its label column moved to the end; which column that is has to be tried."""
-    if b"\0" in content[:4096]:
-        return []
+    header = content[: 2**20].partition(b"\n")[0]
+    width = 1 + max(header.count(mark) for mark in (b",", b";", b"\t"))
+    if b"\0" in header or not any(0 < width - each.features < 4 for each in CATALOGUE.values()):
+        return []  # no table of a known set, and perhaps a large one
     try:
         table = formats.table(content, "the file")
         columns = [table.numbers(i) if name else None for i, name in enumerate(table.header)]
     except ValueError:
         return []
-    named = [i for i, name in enumerate(table.header) if name.lower() in _LABELS]
+    named = [i for i, name in enumerate(table.header) if name.lower() in formats.LABELS]
     candidates = []
     for label in dict.fromkeys([*named, len(columns) - 1, 0]):
         features = [values for i, values in enumerate(columns) if i != label and values is not None]

@@ -24,7 +24,7 @@ _DAMAGED = "damaged"
 def folder() -> Path:
     """The folder of all sets: RANKFALL_DATA if this environment variable is set, or the user's cache."""
     if chosen := os.environ.get("RANKFALL_DATA"):
-        return Path(chosen).expanduser()
+        return Path(os.path.expanduser(chosen))
     import pooch
 
     return Path(pooch.os_cache("rankfall"))

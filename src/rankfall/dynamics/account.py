@@ -43,7 +43,7 @@ class Account:
             assert self.before is not None  # the start is a record
             return self.before
         lane, records = self.lanes[0], course.records()
-        axis = xr.DataArray(course.reached, dims="step", name="step", attrs={"long_name": "step"})
+        axis = xr.DataArray(np.asarray(course.reached), dims="step", name="step", attrs={"long_name": "step"})
         made = to_dataset(records, lane.measures, axis, self.reduction.networks[0], self.along)
         if lane.batch is not None:
             dims = ("step", *([self.along[0]] if self.along else []))

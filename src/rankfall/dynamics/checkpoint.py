@@ -46,7 +46,7 @@ class Checkpoint:
         """Write the run."""
         try:
             run.to_netcdf(self.path)
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # HDF5 has both for a full disk
             warnings.warn(
                 f"The checkpoint {self.path} cannot be written: {error}. The run goes on.",
                 CheckpointWarning,

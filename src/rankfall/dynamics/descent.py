@@ -100,6 +100,7 @@ def descent(
         "seed": int(seed),
         "span": bool(reduction.spans),
         "measures": [measure.name for measure in chosen],
+        "along": [name, *map(str, labels)] if many else [],
         "fingerprint": _fingerprint(networks, data),
     }
     kept = None if checkpoint is None else Checkpoint(checkpoint)
@@ -112,9 +113,15 @@ def descent(
     with float64():
         lanes = _lanes(reduction, sizes, many, **options)
         wanted = record_steps(record, steps)
-        settings["followed"] = len(wanted) * SPARSE > steps if resume is None else resume.settings["followed"]
+        followed = len(wanted) * SPARSE > steps
+        settings["followed"] = followed if resume is None else resume.settings.get("followed")
         course = _begin(lanes, resume, settings, "this trajectory" if kept is None else str(kept.path))
         if found is not None and course.at == steps:
+            if not np.isin(wanted, found.dataset.step).all():
+                raise ValueError(
+                    f"{checkpoint} holds the whole run, but not all the records that are asked for now: ask "
+                    "for those that it has, or name another file."
+                )
             return found
         if course.at >= steps:
             raise ValueError(f"the trajectory has {course.at} steps already: ask for more.")
@@ -126,7 +133,7 @@ def descent(
                 kept.keep_now_and_then(lambda: account.of(course, INTERRUPTED))
 
         wanted = wanted if resume is None else wanted[wanted > course.at]
-        outcome = march(lanes, course, wanted, steps, show, keep)
+        course, outcome = march(lanes, course, wanted, steps, show, keep)
         if not course.reached and resume is None:
             raise ValueError(f"the descent {outcome}.")
         run = account.of(course, outcome)
@@ -157,18 +164,27 @@ def _check(networks: list[Network], step: Any, batch: int | None, seed: int, opt
 
 
 def _spelled(optimiser: Optimiser) -> str:
-    """The optimiser as one would write it: the same in every process."""
+    """The optimiser as one would write it: the same in every process, and another for another one."""
     if isinstance(optimiser, partial):
         options = ", ".join([*map(str, optimiser.args), *(f"{k}={v}" for k, v in optimiser.keywords.items())])
         return f"{_spelled(optimiser.func)}({options})"
-    return str(getattr(optimiser, "__name__", type(optimiser).__name__))
+    name = str(getattr(optimiser, "__name__", type(optimiser).__name__))
+    code = getattr(optimiser, "__code__", None)
+    if name != "<lambda>" or code is None:
+        return name
+    inside = [cell.cell_contents for cell in optimiser.__closure__ or ()]
+    told = repr((code.co_code, code.co_consts, code.co_names, inside, optimiser.__defaults__))
+    return f"lambda {hashlib.blake2b(told.encode(), digest_size=8).hexdigest()}"
 
 
 def _fingerprint(networks: list[Network], data: Data) -> str:
     """A short hash of all numbers a run starts from: a run is only resumed from its own start."""
     digest = hashlib.blake2b(digest_size=8)
-    for leaf in jax.tree.leaves((networks, data)):
-        digest.update(np.ascontiguousarray(leaf).data)
+    for network in networks:
+        digest.update(repr((network.trained, network.linear_tail, network.skip_kinds)).encode())
+    for leaf in map(np.ascontiguousarray, jax.tree.leaves((networks, data))):
+        digest.update(f"{leaf.dtype} {leaf.shape}".encode())
+        digest.update(leaf.data)
     return digest.hexdigest()
 
 
@@ -204,8 +220,9 @@ def _lanes(reduction: Reduction, sizes: np.ndarray, together: bool, **rest: Any)
         lanes = [Stepper(reduction.many, spread, axes=reduction.axes, **rest)]
     else:
         lanes = [Stepper(p, s, axes=None, **rest) for p, s in zip(reduction.each, spread, strict=True)]
-    placed: dict[int, Any] = {}  # each array once, also where lanes share it, and once for all pieces
-    return jax.tree.map(lambda leaf: placed.setdefault(id(leaf), jax.device_put(leaf)), lanes)
+    leaves = {id(leaf): leaf for leaf in jax.tree.leaves(lanes)}
+    placed = {key: jax.device_put(leaf) for key, leaf in leaves.items()}  # once, also where lanes share it
+    return jax.tree.map(lambda leaf: placed[id(leaf)], lanes)
 
 
 def _multiplications(reduction: Reduction, batch: int | None) -> int:

@@ -6,7 +6,7 @@ its own. Such a loop is a lane.
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import jax
 import numpy as np
@@ -21,14 +21,14 @@ CHUNK = 256  # records made by one call of the compiled loop, at most
 BATCH_LOSS = "batch_loss"
 
 
-@dataclass
+@dataclass(frozen=True)
 class Course:
     """How far a run has come: the state of each lane, the step it is at, and the records on the way."""
 
     carries: tuple[Carry, ...]
     at: int
-    reached: list[int] = field(default_factory=list)
-    pieces: list[dict[str, np.ndarray]] = field(default_factory=list)
+    reached: tuple[int, ...] = ()
+    pieces: tuple[dict[str, np.ndarray], ...] = ()
 
     def records(self) -> dict[str, np.ndarray]:
         """The records of all pieces, by name."""
@@ -42,8 +42,8 @@ def march(
     steps: int,
     show: bool,
     keep: Callable[[Course], None],
-) -> str:
-    """Take the course to the last step, recording at the steps that are wanted; the outcome in words.
+) -> tuple[Course, str]:
+    """Take the course to the last step, recording at the steps that are wanted; also the outcome in words.
 
     After every piece of about `PAUSE` seconds the course is handed to `keep`. Ctrl-C loses no more than
     the piece that is being made.
@@ -59,18 +59,17 @@ def march(
                 carries, piece = _advance(lanes, course, gaps, wishes)
                 at = course.at + int(gaps.sum())
                 if not _is_finite(carries):
-                    return DIVERGED.format(at=course.at, later=at)
-                course.carries, course.at = carries, at
-                course.pieces.append(piece)
-                course.reached.extend(waiting[: int(wishes.sum())].tolist())
+                    return course, DIVERGED.format(at=course.at, later=at)
+                reached = (*course.reached, *waiting[: int(wishes.sum())].tolist())
+                course = Course(carries, at, reached, (*course.pieces, piece))  # all of it, or nothing
                 speed = max(1.0, gaps.sum() / (time.monotonic() - started))
                 keep(course)
                 shown.update((at - begin) / (steps - begin), _note(lanes[0], course, steps))
         except KeyboardInterrupt:
             if course.at == begin:
                 raise
-            return INTERRUPTED if course.at < steps else ARRIVED
-    return ARRIVED
+            return course, INTERRUPTED if course.at < steps else ARRIVED
+    return course, ARRIVED
 
 
 def _plan(at: int, wanted: np.ndarray, chunk: int, most: int) -> tuple[np.ndarray, np.ndarray]:

@@ -9,6 +9,7 @@ changed formula runs what rests on it, and nothing else.
 import hashlib
 import json
 import platform
+import shutil
 import time
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
@@ -177,6 +178,12 @@ class Kept:
             self.paper, self.experiment, 0, judged_rows(self.paper, self.experiment, None), news=news
         )
 
+    def forget(self, seeds: Iterable[int]) -> None:
+        """Remove the checkpoints of runs that are kept, or they would not run again."""
+        for seed in seeds:
+            if self._entry(seed) is not None:
+                shutil.rmtree(self.checkpoints / str(seed), ignore_errors=True)
+
     def judge(self, news: str) -> Outcome:
         """Judge the claims on the runs that are kept, draw the figure, and write both."""
         entries = [entry for seed in range(self.seeds) if (entry := self._entry(seed)) is not None]
@@ -291,6 +298,7 @@ def reproduce(
             yield place.left_out(f"not run: needs {awaited}")
         elif missing:
             news = "run: asked for" if again else f"run: {place.why()}"
+            place.forget([seed for seed in missing if again])
             waiting[place.paper.name, place.experiment.name] = (place, set(missing), news)
         else:
             yield place.judge(f"judged again: {place.why()}")
@@ -350,9 +358,9 @@ def _run(task: _Task) -> _Ran:
     """One seed of one experiment."""
     run = next(e.run for e in paper(task.name).experiments if e.name == task.figure)
     assert run is not None
-    start = time.perf_counter()
+    code, start = code_of(*task.of), time.perf_counter()
     try:
         made = run(task.seed, Path(task.checkpoints)) if task.checkpoints else run(task.seed)
-        return _Ran(made, time.perf_counter() - start, code_of(*task.of))
+        return _Ran(made, time.perf_counter() - start, code)
     except Exception:
         return _Ran(None, error=traceback.format_exc())
