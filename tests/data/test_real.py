@@ -209,6 +209,9 @@ def test_numeric_labels_stay_as_they_are_and_the_usual_names_are_found(tmp_path)
     assert gene_expression(path, name="other").y.tolist() == [1.0, -1.0]
     np.savez(tmp_path / "words.npz", X=np.eye(2), y=np.array(["tumour", "control"]))
     assert gene_expression(tmp_path / "words.npz").y.tolist() == [1.0, 0.0]
+    parts = {"X_test": np.eye(2), "y_test": np.array(["control", "control"])}
+    np.savez(tmp_path / "parts.npz", X=np.eye(2), y=np.array(["tumour", "control"]), **parts)
+    assert gene_expression(tmp_path / "parts.npz").test.y.tolist() == [0.0, 0.0]
     np.savez(tmp_path / "numbers.npz", x=np.eye(2), y=[3, 4])
     assert gene_expression(tmp_path / "numbers.npz").y.tolist() == [3.0, 4.0]
 
@@ -284,3 +287,17 @@ def test_without_the_variable_the_data_are_in_the_users_cache(monkeypatch):
     monkeypatch.delenv("RANKFALL_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere/cache")
     assert "rankfall" in str(store.folder())
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "sentence"),
+    [
+        ("g1,g2,label\n1,2,a\n2,3,NA\n", None, "the label in row 2 below the header is missing"),
+        ("g1,g2,label\n1,2,a\n2,3,\n", None, "the label in row 2 below the header is missing"),
+        ("1,2,3\n2,3,4\n", "3", "must start with a row that names its columns"),
+    ],
+)
+def test_a_missing_label_and_a_missing_header_are_refused(tmp_path, text, label, sentence):
+    (tmp_path / "genes.csv").write_text(text)
+    with pytest.raises(ValueError, match=sentence):
+        gene_expression(tmp_path / "genes.csv", label=label)

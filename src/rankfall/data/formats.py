@@ -9,6 +9,7 @@ import numpy as np
 CIFAR_RECORD = 1 + 3 * 32 * 32  # the label, then the red, the green and the blue plane, row by row
 _IDX_BYTES = 0x08  # the type code of unsigned bytes, the only one that MNIST and its kin use
 _SEPARATORS = ",;\t"
+_GAPS = ("", "na", "n/a", "nan", "null", "none")
 LABELS = ("y", "label", "target", "class")  # what a column of labels is usually called
 
 
@@ -83,7 +84,14 @@ class Table:
     def classes(self, column: int) -> np.ndarray:
         """The column as labels: numbers as they are, text as class numbers 0, 1, ... in sorted order."""
         values = self.numbers(column)
-        return values if values is not None else class_numbers(np.array(self.columns[column]))
+        if values is not None:
+            return values
+        gaps = [row for row, cell in enumerate(self.columns[column], 1) if cell.strip().lower() in _GAPS]
+        if gaps:
+            raise ValueError(
+                f"{self.what}: the label in row {gaps[0]} below the header is missing: remove such rows first."
+            )
+        return class_numbers(np.array(self.columns[column]))
 
 
 def class_numbers(labels: np.ndarray) -> np.ndarray:
@@ -114,6 +122,8 @@ def table(content: bytes, what: str) -> Table:
                 f"{len(rows[0])} columns."
             )
     header = [cell.strip() for cell in rows[0]]
+    if all(np.isfinite(_number(cell)) for cell in header):
+        raise ValueError(f"{what} must start with a row that names its columns, not with numbers.")
     return Table(header, [list(cells) for cells in zip(*rows[1:], strict=True)], what)
 
 

@@ -118,9 +118,9 @@ def gene_expression(path: str | Path, label: str | None = None, name: str | None
     if path.suffix.lower() == ".csv" and path.is_file():
         return _labelled_table(path, label, name or path.stem)
     if path.suffix.lower() == ".npz" and path.is_file():
-        words = _words(path, label or "y")
+        words = _words(path, label or "y", name or path.stem)
         if words is not None:
-            return Data(words[0], formats.class_numbers(words[1]), name or path.stem)
+            return words
     return load(path, label, name)
 
 
@@ -201,13 +201,19 @@ def _labelled_table(path: Path, label: str | None, name: str) -> Data:
     return Data(np.stack(features, axis=1), table.classes(target), name)
 
 
-def _words(path: Path, label: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """The matrix and the labels of an .npz file whose labels are words; None where `load` does better."""
+def _words(path: Path, label: str, name: str) -> Data | None:
+    """The data of an .npz file whose labels are words; None where `load` does better."""
     try:
         with np.load(path, allow_pickle=False) as archive:
             x = "X" if "X" in archive and "x" not in archive else "x"
             if x not in archive or label not in archive or archive[label].dtype.kind not in "US":
                 return None
-            return archive[x], archive[label]
+            parts = [(archive[x], archive[label])]
+            if f"{x}_test" in archive and f"{label}_test" in archive:
+                parts.append((archive[f"{x}_test"], archive[f"{label}_test"]))
     except Exception:  # damaged, or pickled: load says what it is
         return None
+    numbers = formats.class_numbers(np.concatenate([labels for _, labels in parts]))
+    n = len(parts[0][0])
+    test = Data(parts[1][0], numbers[n:], f"{name} test") if len(parts) > 1 else None
+    return Data(parts[0][0], numbers[:n], name, test)

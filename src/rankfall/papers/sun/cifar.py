@@ -187,7 +187,7 @@ FIGURE_9 = Experiment(
     draw=draw_figure_9,
     cost=6000,
     needs="cifar10",
-    about="The runs of Fig. 8 with the value 1e-5, taken on to 2000 epochs.",
+    about="The setting of Fig. 8 with the value 1e-5, in both readings, for 2000 epochs.",
     claims=(
         Claim(
             sentence="From the smallest initial weights the stable rank rises severely after epoch 100.",
