@@ -89,7 +89,7 @@ class Table:
         gaps = [row for row, cell in enumerate(self.columns[column], 1) if cell.strip().lower() in _GAPS]
         if gaps:
             raise ValueError(
-                f"{self.what}: the label in row {gaps[0]} below the header is missing: remove such rows first."
+                f"{self.what}: the label in row {gaps[0]} below the header is missing: remove such rows."
             )
         return class_numbers(np.array(self.columns[column]))
 
