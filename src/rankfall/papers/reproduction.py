@@ -362,5 +362,10 @@ def _run(task: _Task) -> _Ran:
     try:
         made = run(task.seed, Path(task.checkpoints)) if task.checkpoints else run(task.seed)
         return _Ran(made, time.perf_counter() - start, code)
+    except ValueError as error:
+        plain = task.checkpoints and "rankfall data" in str(
+            error
+        )  # a file of the user's, not a fault of ours
+        return _Ran(None, error=str(error) if plain else traceback.format_exc())
     except Exception:
         return _Ran(None, error=traceback.format_exc())
