@@ -387,7 +387,7 @@ BAD_DATA = [
     (("symetric_sine", *STEPS), "unknown file or data set 'symetric_sine'. Did you mean 'symmetric_sine'?"),
     (("xor", *STEPS, "-d", "pairs=3"), "xor does not take these options"),
     (("symmetric_sine", *STEPS, "-d", "pairs"), "a data option is key=value, not 'pairs'"),
-    (("symmetric_sine", *STEPS, "-d", "pairs=ten"), "the value of 'pairs' must be a number"),
+    (("symmetric_sine", *STEPS, "-d", "pairs=ten"), "pairs must be a positive whole number, not 'ten'"),
     (("symmetric_sine", *STEPS, "-d", "pairs=0"), "pairs must be a positive whole number"),
 ]
 BAD_RUN = [
