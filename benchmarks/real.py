@@ -150,7 +150,12 @@ def in_memory(torch: ModuleType, data: rf.Data, batch: int) -> Callable[[], Any]
 
 
 def by_sample(torch: ModuleType, data: rf.Data, batch: int, count: int) -> Callable[[], Any]:
-    """Batches of a DataLoader that prepares `count` images one by one, as torchvision's do."""
+    """Batches of a DataLoader that prepares `count` images one by one, as torchvision's transforms do.
+
+    From bytes to an image, from that to a tensor of channels with numbers from 0 to 1, then normalised.
+    """
+    from PIL import Image
+
     pixels = np.rint((data.x[:count] * 0.3081 + 0.1307) * 255).astype(np.uint8).reshape(-1, 28, 28)
     labels = data.y[:count].astype(int)
 
@@ -159,8 +164,11 @@ def by_sample(torch: ModuleType, data: rf.Data, batch: int, count: int) -> Calla
             return count
 
         def __getitem__(self, i: int) -> tuple[Any, int]:
-            image = torch.from_numpy(pixels[i]).to(torch.float32).div(255).sub_(0.1307).div_(0.3081)
-            return image.reshape(-1), int(labels[i])
+            image = np.array(Image.fromarray(pixels[i]), copy=True)
+            tensor = torch.from_numpy(image).view(28, 28, 1).permute(2, 0, 1).contiguous()
+            tensor = tensor.to(torch.float32).div(255).clone()
+            mean, std = (torch.as_tensor([v], dtype=torch.float32) for v in (0.1307, 0.3081))
+            return tensor.sub_(mean[:, None, None]).div_(std[:, None, None]).view(-1), int(labels[i])
 
     return lambda: torch.utils.data.DataLoader(Images(), batch_size=batch, shuffle=True)
 
