@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from rankfall import progress as progress_module
+from rankfall.cores import THREADS, cores
 from rankfall.progress import PAUSE, progress
 
 Task = TypeVar("Task")
@@ -24,7 +25,7 @@ SETTINGS = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
-    "NPROC": "1",  # what XLA asks for the size of its thread pool
+    THREADS: "1",
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
     "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
 }
@@ -32,11 +33,6 @@ SETTINGS = {
 
 class SweepWarning(UserWarning):
     """A worker died and its work is done again."""
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager

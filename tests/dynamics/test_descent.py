@@ -9,6 +9,7 @@ import pytest
 
 from rankfall import Data, DescentWarning, Network, Trajectory, descent, every
 from rankfall.data import symmetric_sine
+from rankfall.dynamics.shuffle import permutation
 from rankfall.precision import float64
 
 MODULE = sys.modules["rankfall.dynamics.march"]
@@ -172,10 +173,13 @@ def test_networks_that_run_together_end_where_each_ends_alone(batch, measures):
         _ = together.network
 
 
-def test_large_networks_take_turns_and_have_the_bits_of_each_alone(monkeypatch):
-    networks = [Network.gaussian((3, 6, 1), 0.3, 1.5, seed) for seed in range(3)]
+@pytest.mark.parametrize("busy", [0, 1e9], ids=["in turn", "at once"])
+@pytest.mark.parametrize("width", [6, 40])
+def test_networks_apart_have_the_bits_of_each_alone(monkeypatch, busy, width):
+    networks = [Network.gaussian((3, width, 1), 0.3, 1.5, seed) for seed in range(3)]
     options = {"batch": 6, "seed": 4, "measures": ["loss", "stable_rank"], "record": every(10)}
-    monkeypatch.setattr(sys.modules["rankfall.dynamics.descent"], "BUSY", 0)
+    monkeypatch.setattr(sys.modules["rankfall.dynamics.descent"], "TINY", 0)
+    monkeypatch.setattr(sys.modules["rankfall.dynamics.descent"], "BUSY", busy)
     sizes = [0.05, 0.1, 0.2]
     turns = descent(networks, SINE, "square", sizes, 30, **options)
     for i, (network, size) in enumerate(zip(networks, sizes, strict=True)):
@@ -187,6 +191,29 @@ def test_large_networks_take_turns_and_have_the_bits_of_each_alone(monkeypatch):
     resumed = descent(networks, SINE, "square", sizes, 30, **options, resume=half)
     for a, b in zip(resumed.networks, turns.networks, strict=True):
         assert a.weights[0].tobytes() == b.weights[0].tobytes()
+
+
+@pytest.mark.parametrize("optimiser", [optax.sgd, partial(optax.sgd, momentum=0.9), optax.adam])
+def test_a_tall_matrix_runs_on_its_side_as_it_would_upright(monkeypatch, optimiser):
+    tall = Network.constant_second_layer((3, 40, 2), 0.3, 0.25, 0)
+    data = Data(SINE.x, (SINE.y > 0).astype(float))
+    options = {"batch": 6, "seed": 4, "optimiser": optimiser, "measures": ["loss", "stable_rank"]}
+    turned = descent(tall, data, "cross_entropy", 0.05, 40, **options)
+    monkeypatch.setattr(sys.modules["rankfall.dynamics.stepper"], "TALL", 1e9)
+    jax.clear_caches()
+    upright = descent(tall, data, "cross_entropy", 0.05, 40, **options)
+    assert (3, 40) in {leaf.shape for leaf in turned.state}
+    assert (3, 40) not in {leaf.shape for leaf in upright.state}
+    assert_same_weights(turned.network, upright.network, rtol=1e-10)
+    np.testing.assert_allclose(turned.stable_rank, upright.stable_rank, rtol=1e-10)
+
+
+@pytest.mark.parametrize("n", [1, 2, 20, 1625, 1626, 5000])
+def test_the_order_is_the_one_that_jax_draws(n):
+    with float64():
+        for seed in range(3):
+            key = jax.random.key(seed)
+            np.testing.assert_array_equal(permutation(key, n), jax.random.permutation(key, n))
 
 
 # Epochs

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import xarray as xr
+from matplotlib.figure import Figure
 
 from rankfall import plot
 from rankfall.papers import paper
@@ -38,13 +39,10 @@ def html(outcomes):
 def made_up_outcomes():
     """Every verdict, some of them not the one on record, and text that HTML could take for its own."""
     by_seed = xr.Dataset({"rank": ("seed", np.linspace(1.0, 3.0, 20)), "kkt": ("seed", np.full(20, 1e-13))})
-    every = Experiment(
-        "4b", "Every verdict & a <b>title</b>", CLAIMS, run=lambda seed: by_seed, seeds=20, about=ABOUT
-    )
-    lonely = Experiment(
-        "Lemma 7", "A word that does not break", (UNBROKEN,), run=lambda seed: by_seed, about="-"
-    )
-    absent = Experiment("9", "What needs a download", (AWAY,), needs="MNIST & CIFAR-10")
+    does = {"run": lambda *_: by_seed, "draw": lambda _: Figure()}
+    every = Experiment("4b", "Every verdict & a <b>title</b>", CLAIMS, seeds=20, about=ABOUT, **does)
+    lonely = Experiment("Lemma 7", "A word that does not break", (UNBROKEN,), about="-", **does)
+    absent = Experiment("9", "What needs a download", (AWAY,), needs="MNIST & CIFAR-10", **does)
     made_up = Paper(
         "made-up",
         "On a paper that nobody wrote",

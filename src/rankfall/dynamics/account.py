@@ -32,9 +32,10 @@ class Account:
     def of(self, course: Course, outcome: str) -> Trajectory:
         """The run as far as it has come."""
         states = to_numpy(course.carries)
-        parameters = states[0].parameters
+        kept = [lane.turned(state.parameters) for lane, state in zip(self.lanes, states, strict=True)]
+        parameters = kept[0]
         if self.lanes[0].axes is None:
-            parameters = jax.tree.map(lambda *leaves: np.stack(leaves), *(s.parameters for s in states))
+            parameters = jax.tree.map(lambda *leaves: np.stack(leaves), *kept)
         settings = {**self.settings, "steps": course.at, "outcome": outcome, "versions": versions()}
         return Trajectory(self._records(course), self.reduction.lift(parameters), settings, states)
 
@@ -43,6 +44,8 @@ class Account:
             assert self.before is not None  # the start is a record
             return self.before
         lane, records = self.lanes[0], course.records()
+        if self.along is None:  # one network, without a dimension of its own
+            records = {name: values[:, 0] for name, values in records.items()}
         axis = xr.DataArray(np.asarray(course.reached), dims="step", name="step", attrs={"long_name": "step"})
         made = to_dataset(records, lane.measures, axis, self.reduction.networks[0], self.along)
         if lane.batch is not None:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from rankfall.cores import cores
 from rankfall.data import Data
 from rankfall.dynamics.account import Account
 from rankfall.dynamics.checkpoint import Checkpoint
@@ -27,7 +28,8 @@ from rankfall.precision import float64
 from rankfall.trajectory import Trajectory
 
 SPARSE = 10  # steps between two records from which on measures are computed anew instead of followed
-BUSY = 2e7  # multiplications a step from which on one network keeps the machine busy: then they take turns
+TINY = 1e4  # multiplications a step below which networks share one loop
+BUSY = 2e7  # ... and from which on one network keeps all cores busy: then they take turns
 
 
 class DescentWarning(UserWarning):
@@ -57,9 +59,9 @@ def descent(
 
     **Arguments:**
 
-    - `network`: where to start. Several networks of one shape (a list) run together in one compiled call (or
-        take turns, where one is large enough to keep the machine busy), and the result has one more
-        dimension; `along={"scale": [1e-5, 1e-4]}` names it.
+    - `network`: where to start. Several networks of one shape (a list) run in one call, compiled once: tiny
+        ones together, larger ones at once on all cores or in turn. The result has one more dimension;
+        `along={"scale": [1e-5, 1e-4]}` names it.
     - `data`, `loss`: what is fitted, and how: "square", "logistic", "exponential" or "cross_entropy", their
         mean over the samples ("square.sum" for the sum).
     - `step`: the step size; with several networks one number for all, or one each.
@@ -111,7 +113,8 @@ def descent(
         )
     resume = resume or found
     with float64():
-        lanes = _lanes(reduction, sizes, many, **options)
+        work = _multiplications(reduction, batch)
+        lanes = _lanes(reduction, sizes, many, work < TINY, **options)
         wanted = record_steps(record, steps)
         followed = len(wanted) * SPARSE > steps
         settings["followed"] = followed if resume is None else resume.settings.get("followed")
@@ -133,7 +136,8 @@ def descent(
                 kept.keep_now_and_then(lambda: account.of(course, INTERRUPTED))
 
         wanted = wanted if resume is None else wanted[wanted > course.at]
-        course, outcome = march(lanes, course, wanted, steps, show, keep)
+        threads = cores() if work < BUSY else 1
+        course, outcome = march(lanes, course, wanted, steps, show, keep, threads)
         if not course.reached and resume is None:
             raise ValueError(f"the descent {outcome}.")
         run = account.of(course, outcome)
@@ -179,13 +183,13 @@ def _spelled(optimiser: Optimiser) -> str:
 
 def _fingerprint(networks: list[Network], data: Data) -> str:
     """A short hash of all numbers a run starts from: a run is only resumed from its own start."""
-    digest = hashlib.blake2b(digest_size=8)
+    digest = hashlib.sha256()  # processors have instructions for it
     for network in networks:
         digest.update(repr((network.trained, network.linear_tail, network.skip_kinds)).encode())
     for leaf in map(np.ascontiguousarray, jax.tree.leaves((networks, data))):
         digest.update(f"{leaf.dtype} {leaf.shape}".encode())
         digest.update(leaf.data)
-    return digest.hexdigest()
+    return digest.hexdigest()[:16]
 
 
 def _axis_of_networks(along: Mapping[str, Sequence[Any]] | None, count: int) -> tuple[str, Sequence[Any]]:
@@ -210,13 +214,13 @@ def _length(steps: int | None, epochs: int | None, record: Record | None, epoch:
     return int(epochs) * epoch, every(epoch) if record is None else record
 
 
-def _lanes(reduction: Reduction, sizes: np.ndarray, together: bool, **rest: Any) -> list[Stepper]:
-    """The networks in one compiled loop, or each in its own where a step of one keeps the machine busy."""
+def _lanes(reduction: Reduction, sizes: np.ndarray, many: bool, together: bool, **rest: Any) -> list[Stepper]:
+    """The networks, together in one compiled loop or each in its own."""
     count = len(reduction.networks)
     spread = np.broadcast_to(sizes, count)
-    if not together:
+    if not many:
         lanes = [Stepper(reduction.one, sizes, axes=None, **rest)]
-    elif count == 1 or _multiplications(reduction, rest["batch"]) < BUSY:
+    elif together:
         lanes = [Stepper(reduction.many, spread, axes=reduction.axes, **rest)]
     else:
         lanes = [Stepper(p, s, axes=None, **rest) for p, s in zip(reduction.each, spread, strict=True)]

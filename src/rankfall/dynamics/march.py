@@ -1,22 +1,25 @@
 """The march of a descent from its first step to its last, in pieces that a person can watch and stop.
 
-Networks that run together share one compiled loop; large ones take turns, piece by piece, each in a loop of
-its own. Such a loop is a lane.
+Tiny networks share one compiled loop; others have each a loop of its own. Such a loop is a lane. Lanes run at
+once, on a thread a core, or take turns where one of them keeps all cores busy.
 """
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import jax
 import numpy as np
 
 from rankfall.dynamics.stepper import Carry, Stepper
+from rankfall.precision import float64
 from rankfall.progress import PAUSE, progress
 
 ARRIVED = "made the steps asked for"
 DIVERGED = "diverged between step {at:,} and {later:,}, and was stopped before: take a smaller `step`"
 INTERRUPTED = "interrupted: what was reached by then is kept, and `resume` takes it up"
+ROUNDS = 4  # lanes of one thread that have a whole `PAUSE` in a piece: more than these share so much
 CHUNK = 256  # records made by one call of the compiled loop, at most
 BATCH_LOSS = "batch_loss"
 
@@ -42,21 +45,26 @@ def march(
     steps: int,
     show: bool,
     keep: Callable[[Course], None],
+    threads: int = 1,
 ) -> tuple[Course, str]:
     """Take the course to the last step, recording at the steps that are wanted; also the outcome in words.
 
-    After every piece of about `PAUSE` seconds the course is handed to `keep`. Ctrl-C loses no more than
-    the piece that is being made.
+    So many lanes as there are `threads` run at once.
+
+    After every piece, of about `PAUSE` seconds for each lane of a thread, the course is handed to `keep`.
+    Ctrl-C loses no more than the piece that is being made.
     """
     begin, chunk = course.at, min(CHUNK, len(wanted))
+    rounds = -(-len(lanes) // threads)
+    pause = PAUSE * min(rounds, ROUNDS)
     speed = 1000.0  # steps a second: a first guess, corrected as the run goes
     with progress("descent", show) as shown:
         try:
             while len(course.reached) < len(wanted):
                 waiting = wanted[len(course.reached) :]
-                gaps, wishes = _plan(course.at, waiting, chunk, max(1, int(PAUSE * speed)))
+                gaps, wishes = _plan(course.at, waiting, chunk, max(1, int(pause * speed)))
                 started = time.monotonic()
-                carries, piece = _advance(lanes, course, gaps, wishes)
+                carries, piece = _advance(lanes, course, gaps, wishes, threads)
                 at = course.at + int(gaps.sum())
                 if not _is_finite(carries):
                     return course, DIVERGED.format(at=course.at, later=at)
@@ -85,17 +93,26 @@ def _plan(at: int, wanted: np.ndarray, chunk: int, most: int) -> tuple[np.ndarra
 
 
 def _advance(
-    lanes: Sequence[Stepper], course: Course, gaps: np.ndarray, wishes: np.ndarray
+    lanes: Sequence[Stepper], course: Course, gaps: np.ndarray, wishes: np.ndarray, threads: int
 ) -> tuple[tuple[Carry, ...], dict[str, np.ndarray]]:
-    """One piece, lane after lane, and its records by name: (record, ...) or (record, network, ...)."""
-    carries, made = [], []
-    for lane, carry in zip(lanes, course.carries, strict=True):
-        later, values = lane.march(carry, np.asarray(course.at), gaps, wishes)
-        made.append([np.asarray(value)[wishes] for value in values])  # waits: lanes would slow each other
-        carries.append(later)
+    """One piece of every lane, and its records by name: (record, network, ...)."""
+
+    def advance(lane: Stepper, carry: Carry) -> tuple[Carry, list[np.ndarray]]:
+        with float64():  # a thread has settings of its own
+            later, values = lane.march(carry, np.asarray(course.at), gaps, wishes)
+            return later, [np.asarray(value)[wishes] for value in values]  # waits
+
+    with ThreadPoolExecutor(threads) as pool:
+        pieces = [pool.submit(advance, *each) for each in zip(lanes, course.carries, strict=True)]
+        try:
+            carries, made = zip(*(piece.result() for piece in pieces), strict=True)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     names = [*(measure.name for measure in lanes[0].measures), *([BATCH_LOSS] if lanes[0].batch else [])]
-    columns = made[0] if len(lanes) == 1 else [np.stack(each, axis=1) for each in zip(*made, strict=True)]
-    return tuple(carries), dict(zip(names, columns, strict=True))
+    apart = lanes[0].axes is None
+    columns = [np.stack(each, axis=1) for each in zip(*made, strict=True)] if apart else made[0]
+    return carries, dict(zip(names, columns, strict=True))
 
 
 def _is_finite(carries: Sequence[Carry]) -> bool:

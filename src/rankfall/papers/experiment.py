@@ -32,8 +32,8 @@ class Experiment:
     name: str
     title: str
     claims: tuple[Claim, ...]
-    run: Callable[..., xr.Dataset] | None = None
-    draw: Callable[[xr.Dataset], Figure] | None = None
+    run: Callable[..., xr.Dataset]
+    draw: Callable[[xr.Dataset], Figure]
     seeds: int = 1
     cost: float = 1.0
     about: str = ""

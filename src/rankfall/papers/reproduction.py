@@ -98,7 +98,6 @@ class Kept:
     @cached_property
     def rests_on(self) -> dict[str, str]:
         """What the verdicts and the figure depend on, with digests."""
-        assert self.experiment.run is not None
         own = variable_of(self.experiment, self.experiment.run.__module__)
         judging = [definition_of(thing) for thing in (judged_rows, plot.svg)]
         settings = {"seeds": str(self.seeds), "first claim": str(first_number(self.paper, self.experiment))}
@@ -107,7 +106,7 @@ class Kept:
     def outcome(self) -> Outcome | None:
         """What was found before, if it is whole and nothing that it rests on has changed since."""
         told = _read(self.place / "outcome.json")
-        if self.experiment.run is None or not told or told.get("rests_on") != self.rests_on:
+        if not told or told.get("rests_on") != self.rests_on:
             return None
         try:
             figure = (self.place / "figure.svg").read_text(encoding="utf-8")
@@ -123,8 +122,8 @@ class Kept:
     def awaits(self, full: bool) -> str:
         """What is missing before it can run: the data, or the wish for a full run; nothing if empty."""
         needs = self.experiment.needs
-        if not needs or self.experiment.run is None:
-            return needs
+        if not needs:
+            return ""
         if not available(needs):
             return f"{needs}: see `rankfall data list`"
         return "" if full else f"--full: it runs on {needs}, for about {told_time(self.cost)}"
@@ -141,8 +140,6 @@ class Kept:
 
     def missing(self) -> list[int]:
         """The seeds that have not been run, or not with this code."""
-        if self.experiment.run is None:
-            return []
         return [seed for seed in range(self.seeds) if self._entry(seed) is None]
 
     def why(self) -> str:
@@ -191,7 +188,7 @@ class Kept:
             raise RuntimeError(f"the runs in {self.place} were changed meanwhile: run it again.")
         runs = xr.concat([self._load(seed) for seed in range(self.seeds)], dim="seed")
         rows = judged_rows(self.paper, self.experiment, runs)
-        figure = "" if self.experiment.draw is None else plot.svg(self.experiment.draw(runs))
+        figure = plot.svg(self.experiment.draw(runs))
         seconds = float(sum(entry["seconds"] for entry in entries))
         told = {"rests_on": self.rests_on, "seeds": self.seeds, "seconds": seconds, "figure": _digest(figure)}
         for name, text in (("figure.svg", figure), ("outcome.json", json.dumps(told | {"rows": rows}))):
@@ -214,7 +211,6 @@ def code_of_descent() -> str:
 def code_of(name: str, figure: str) -> str:
     """The digest of all that the runs of an experiment rest on: the code, and the environment."""
     run = next(e.run for e in paper(name).experiments if e.name == figure)
-    assert run is not None
     return _digest(json.dumps(environment() | digests(definition_of(run))))
 
 
@@ -357,15 +353,13 @@ class _Ran:
 def _run(task: _Task) -> _Ran:
     """One seed of one experiment."""
     run = next(e.run for e in paper(task.name).experiments if e.name == task.figure)
-    assert run is not None
     code, start = code_of(*task.of), time.perf_counter()
     try:
         made = run(task.seed, Path(task.checkpoints)) if task.checkpoints else run(task.seed)
         return _Ran(made, time.perf_counter() - start, code)
     except ValueError as error:
-        plain = task.checkpoints and "rankfall data" in str(
-            error
-        )  # a file of the user's, not a fault of ours
+        # A file of the user's is no fault of ours.
+        plain = task.checkpoints and "rankfall data" in str(error)
         return _Ran(None, error=str(error) if plain else traceback.format_exc())
     except Exception:
         return _Ran(None, error=traceback.format_exc())

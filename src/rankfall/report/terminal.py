@@ -71,14 +71,14 @@ def listing(places: Sequence[Kept], claim: int | None = None) -> Table:
             Text(experiment.title),
             Text(f"{told[0][0]} {told[0][1].sentence}" if claim else f"{told[0][0]}-{told[-1][0]}"),
             Text("\n").join(Text(v, style=COLOURS[v]) for v in dict.fromkeys(c.recorded for _, c in told)),
-            str(place.seeds) if experiment.run else "",
+            str(place.seeds),
             Text(_state(place)),
         )
     return table
 
 
 def _state(place: Kept) -> str:
-    if place.experiment.run is not None and place.outcome() is not None:
+    if place.outcome() is not None:
         return "up to date"
     if awaited := place.awaits(full=False):
         return f"needs {awaited}"

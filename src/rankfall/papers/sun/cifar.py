@@ -25,7 +25,7 @@ from rankfall.papers.sun.readings import (
 
 WIDTHS = (512, 128)  # as run, as printed
 STEP, BATCH, EPOCHS = 0.01, 128, 100
-LONG_EPOCHS = 2000
+LONG_EPOCHS, EARLY = 800, 1 / 8  # of the 2000 in the figure; epoch 100 as a part of them
 START, FIRST = 259, 55  # of Fig. 8: the start, and the end of the first epoch from 1e-5
 CURVE = "how well a printed curve can be read"
 SOME = 1000  # samples on which the gradient at the start is taken
@@ -152,9 +152,9 @@ def run_figure_9(seed: int, place: Path) -> xr.Dataset:
 
 
 def _severe(runs: xr.Dataset, reading: str) -> xr.DataArray:
-    """The stable rank at the end over that after a twentieth of the run: epochs 2000 and 100."""
+    """The stable rank at the end over that at epoch 100."""
     ranks = runs.stable_rank.sel(reading=reading)
-    return ranks.isel(epoch=-1) / ranks.sel(epoch=LONG_EPOCHS // 20)
+    return ranks.isel(epoch=-1) / ranks.sel(epoch=LONG_EPOCHS * EARLY)
 
 
 def _lowest(runs: xr.Dataset, reading: str) -> xr.DataArray:
@@ -171,7 +171,7 @@ def draw_figure_9(runs: xr.Dataset) -> Figure:
             lines = runs.sel(reading=reading).isel(seed=0, epoch=slice(1, None))
             ranks.plot(lines.epoch, lines.stable_rank, color=colour, label=f"{reading}, $m = {width}$")
             accuracy.plot(lines.epoch, lines.test_accuracy, color=colour, linewidth=0.8)
-        ranks.axvline(LONG_EPOCHS // 20, color=plot.GUIDE, linewidth=0.8, linestyle=":")
+        ranks.axvline(LONG_EPOCHS * EARLY, color=plot.GUIDE, linewidth=0.8, linestyle=":")
         ranks.set(ylabel=r"stable rank of $W_1$", ylim=(0, None))
         accuracy.set(ylabel="test accuracy")
         for ax in (ranks, accuracy):
@@ -182,17 +182,17 @@ def draw_figure_9(runs: xr.Dataset) -> Figure:
 
 FIGURE_9 = Experiment(
     name="9",
-    title="Stable rank on CIFAR-10 over 2000 epochs, from the smallest initial weights",
+    title="Stable rank on CIFAR-10 over 800 epochs, from the smallest initial weights",
     run=run_figure_9,
     draw=draw_figure_9,
-    cost=6000,
+    cost=2500,
     needs="cifar10",
-    about="The setting of Fig. 8 with the value 1e-5, in both readings, for 2000 epochs.",
+    about="The setting of Fig. 8 with the value 1e-5, in both readings, for 800 of the figure's 2000 epochs.",
     claims=(
         Claim(
             sentence="From the smallest initial weights the stable rank rises severely after epoch 100.",
             source="section 5, Fig. 9",
-            metric="stable rank of W₁ at epoch 2000 / at epoch 100, value 1e-5, as run",
+            metric="stable rank of W₁ at epoch 800 / at epoch 100, value 1e-5, as run",
             measure=lambda runs: _severe(runs, "as run"),
             expected=at_least(1.5, "a severe rise, in the words of the text; our reading of severe"),
             form="{:.2f}",
@@ -208,7 +208,7 @@ FIGURE_9 = Experiment(
         Claim(
             sentence="As printed, too, the stable rank rises severely after epoch 100.",
             source="rankfall: Fig. 9 in the reading of the text",
-            metric="stable rank of W₁ at epoch 2000 / at epoch 100, value 1e-5, as printed",
+            metric="stable rank of W₁ at epoch 800 / at epoch 100, value 1e-5, as printed",
             measure=lambda runs: _severe(runs, "as printed"),
             expected=at_least(1.5, "as for the other reading"),
             recorded="needs data",
