@@ -1,6 +1,7 @@
 """SGD on a set of the size of MNIST, against its matrix products alone and against PyTorch."""
 
 from collections.abc import Iterator
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -11,7 +12,9 @@ import numpy as np
 import rankfall as rf
 from benchmarks import threads
 from benchmarks.table import Row, duration
-from benchmarks.timing import Run, say, step_times
+from benchmarks.timing import Run, say, side_by_side, step_times
+from rankfall.dynamics.shuffle import permutation
+from rankfall.precision import float64
 
 SAMPLES, DIM, WIDTH, CLASSES, BATCH, STEP = 60_000, 784, 1000, 10, 64, 0.01
 SHORT, LONG = 200, 1400
@@ -80,6 +83,17 @@ def torch_run(torch: ModuleType, data: rf.Data, network: rf.Network) -> Run:
     return Run(run, SHORT, LONG)
 
 
+def shuffles() -> Row:
+    """The order of an epoch, against JAX's own way to the same order."""
+    with float64():
+        key = jax.random.key(0)
+        ways = (permutation, jax.random.permutation)
+        draws = [partial(jax.jit(way, static_argnums=1), key, SAMPLES) for way in ways]
+        ours, peer = side_by_side([lambda draw=draw: jax.block_until_ready(draw()) for draw in draws])
+    what = f"a random order of {SAMPLES:,} samples against jax.random.permutation, which draws the same"
+    return Row("sgd, shuffle", duration(ours), duration(peer), peer / ours, what, at_least=1)
+
+
 def bench() -> list[Row]:
     data, network = problem()
     runs = [rankfall_run(data, network), products_run()]
@@ -103,4 +117,4 @@ def bench() -> list[Row]:
     for eager in peer:
         what = "time of a step of SGD against an eager PyTorch loop on tensors in memory, the same network"
         rows.append(Row("sgd, PyTorch", duration(ours), duration(eager), eager / ours, what, at_least=1))
-    return rows
+    return [*rows, shuffles()]
