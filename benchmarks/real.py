@@ -25,7 +25,7 @@ VALUES = [1e-5, 5e-5, 1e-4, 5e-4, 1e-3]
 ROOT = Path(__file__).parent.parent
 MEASURES = ["stable_rank", "test_accuracy"]
 FIGURE_6 = np.array([15, 20, 26, 68, 110])  # the ends of the curves of Figure 6, read off
-SIDE = 2048  # of the matrices whose product is the peak
+SIDE, PRODUCTS = 2048, 40  # of the matrices whose products are the peak: their size and number
 
 
 def networks(widths: tuple[int, int, int], slopes: tuple[float, ...] = (0.0,)) -> list[rf.Network]:
@@ -73,8 +73,9 @@ def run_mnist() -> dict[str, Any]:
     rf.descent(starts, data, "cross_entropy", 0.1, **short)
     found: list[rf.Trajectory] = []
     call = {"epochs": 10, **options}
+    before = peak()
     told = _timed(lambda: found.append(rf.descent(starts, data, "cross_entropy", 0.1, **call)), found)
-    return told | {"peak": peak()}
+    return told | {"peak": (before + peak()) / 2}
 
 
 def run_cifar() -> dict[str, Any]:
@@ -96,13 +97,14 @@ def _timed(run: Callable[[], None], found: list[rf.Trajectory]) -> dict[str, Any
 
 
 def peak() -> float:
-    """The most float32 operations a second that a product of square matrices reaches here."""
+    """The float32 operations a second that products of square matrices reach here, over a few seconds."""
     import jax
 
     matrix = jax.numpy.asarray(np.random.default_rng(0).standard_normal((SIDE, SIDE), dtype=np.float32))
     product = jax.jit(lambda a: a @ a)
-    times = [seconds(lambda: jax.block_until_ready(product(matrix))) for _ in range(20)]
-    return 2 * SIDE**3 / min(times)
+    jax.block_until_ready(product(matrix))  # compiles
+    took = seconds(lambda: [jax.block_until_ready(product(matrix)) for _ in range(PRODUCTS)])
+    return 2 * PRODUCTS * SIDE**3 / took
 
 
 def fresh(name: str) -> dict[str, Any]:
@@ -264,8 +266,9 @@ def bench_mnist(torch: ModuleType) -> list[Row]:
             f"{speed / 1e9:.0f} GFLOP/s",
             f"{ours['peak'] / 1e9:.0f} GFLOP/s",
             speed / ours["peak"],
-            f"{figure}: the operations of its matrix products a second against a product of {SIDE} x {SIDE} "
-            f"float32 matrices; the stable ranks end at {ranks}, off the figure by {off.max():.0%} at most",
+            f"{figure}: the operations of its matrix products a second against products of {SIDE} x {SIDE} "
+            f"float32 matrices before and after; the stable ranks end at {ranks}, off the figure by "
+            f"{off.max():.0%} at most",
             at_least=0.7,
             also=bool((off < 0.1).all()),
         ),
