@@ -11,7 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 
-from rankfall.sweeps import SETTINGS, SweepWarning, cores, processes, sweep
+from rankfall.sweeps import SETTINGS, THREADS, SweepWarning, cores, processes, sweep
 
 DIE_ONCE = """
 (lambda os, path: 7 if os.path.exists(path) else (os.mkdir(path), os._exit(1)))(__import__("os"), {!r})
@@ -43,6 +43,14 @@ def test_a_worker_has_one_thread_for_linear_algebra(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     assert dict(sweep(os.getenv, SETTINGS)) == SETTINGS
     assert not any(name in os.environ for name in SETTINGS)
+
+
+def test_there_are_as_many_workers_as_cores(monkeypatch):
+    monkeypatch.delenv(THREADS, raising=False)
+    count = cores()
+    with processes() as executor:
+        assert executor._max_workers == count
+        assert cores() == count  # it is the workers that have one thread each
 
 
 def test_what_the_user_set_is_left_alone(monkeypatch):

@@ -44,10 +44,10 @@ def processes(count: int | None = None) -> Iterator[ProcessPoolExecutor]:
     """
     if count is not None and count < 1:
         raise ValueError(f"the number of processes must be 1 or more, not {count}.")
-    others = set(multiprocessing.active_children())
+    others, count = set(multiprocessing.active_children()), count or cores()
     spawn = multiprocessing.get_context("spawn")
     with _environment():
-        executor = ProcessPoolExecutor(count or cores(), spawn, _start_worker)
+        executor = ProcessPoolExecutor(count, spawn, _start_worker)
         try:
             yield executor
         except BaseException:
@@ -64,6 +64,7 @@ def _environment() -> Iterator[None]:
     """The settings for the processes that are started meanwhile; what the user has set stays."""
     with TemporaryDirectory(prefix="rankfall-", ignore_cleanup_errors=True) as compiled:
         settings = SETTINGS | {"JAX_COMPILATION_CACHE_DIR": compiled}
+        del settings[THREADS]  # a worker sets it: here it would tell how many cores this process has
         added = {name: value for name, value in settings.items() if name not in os.environ}
         os.environ.update(added)
         try:
@@ -76,6 +77,7 @@ def _environment() -> Iterator[None]:
 def _start_worker() -> None:
     from threading import Thread
 
+    os.environ.setdefault(THREADS, SETTINGS[THREADS])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which stops its workers
     Thread(target=_end_with_the_parent, daemon=True).start()
     progress_module.SILENT = True

@@ -58,6 +58,22 @@ def test_checkpoints_are_written_on_the_way_between_records_too(tmp_path, monkey
     assert seen == [0, *range(1, 11), 10] or seen == [*range(1, 11), 10]
 
 
+def test_a_run_that_dies_after_its_last_step_is_not_taken_for_an_interrupted_one(tmp_path, monkeypatch):
+    path = tmp_path / "run.nc"
+    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint.Checkpoint, "keep_now_and_then", killed_at_the_end)
+        with pytest.raises(ValueError, match="killed"):
+            run(14, checkpoint=path)
+    assert run(14, checkpoint=path).settings == run(14).settings
+
+
+def killed_at_the_end(self, account):
+    self.keep(account())
+    if Trajectory.load(self.path).settings["steps"] == 14:
+        raise ValueError("killed")
+
+
 SCRIPT = """
 import sys
 sys.path.insert(0, {folder!r})
@@ -111,8 +127,9 @@ def test_other_names_of_the_networks_and_other_records_are_refused(tmp_path):
     for along in ({"a": [1, 3]}, {"b": [1, 2]}):
         with pytest.raises(ValueError, match="its along differs"):
             run(14, network=two, checkpoint=path, along=along)
-    with pytest.raises(ValueError, match="not all the records that are asked for now"):
-        run(14, network=two, checkpoint=path, along={"a": [1, 2]}, record=every(1))
+    for steps in (14, 21):  # the whole run, or a part of it
+        with pytest.raises(ValueError, match="not hold all the records up to step 14 that are asked for"):
+            run(steps, network=two, checkpoint=path, along={"a": [1, 2]}, record=every(1))
 
 
 def test_what_is_no_checkpoint_is_refused_with_a_sentence(tmp_path, monkeypatch):
@@ -126,6 +143,10 @@ def test_what_is_no_checkpoint_is_refused_with_a_sentence(tmp_path, monkeypatch)
     part = run(7, checkpoint=path)
     with pytest.raises(ValueError, match="two runs to take up"):
         run(14, checkpoint=path, resume=part)
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "cores", lambda: 99)
+        with pytest.raises(ValueError, match=r"other versions or cores \(cores \d+, here 99\)"):
+            run(14, checkpoint=path)
     monkeypatch.setattr(checkpoint, "versions", lambda: {"jax": "0.0.1"})
     with pytest.raises(ValueError, match=r"written with other versions .*jax .*, here 0\.0\.1"):
         run(14, checkpoint=path)

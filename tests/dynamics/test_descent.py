@@ -320,6 +320,15 @@ def test_the_settings_of_a_run_are_the_same_in_every_process(tmp_path):
 # Divergence
 
 
+def test_the_first_piece_is_one_step_since_nobody_knows_how_long_it_takes(monkeypatch):
+    planned, plan = [], MODULE._plan
+    monkeypatch.setattr(MODULE, "_plan", lambda *given: planned.append(plan(*given)) or planned[-1])
+    descent(START, SINE, "square", 0.01, 1000, record=[1000], show=False)
+    steps = [int(gaps.sum()) for gaps, _ in planned]
+    assert steps[0] == 1
+    assert sum(steps) == 1000
+
+
 def test_a_run_that_diverges_says_so_and_ends_with_its_last_finite_weights(tmp_path):
     network, count = START, 0
     with np.errstate(all="ignore"):

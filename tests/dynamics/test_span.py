@@ -48,6 +48,14 @@ def test_descent_in_the_span_of_the_data_is_the_full_descent(data, sgd):
     assert_same_run(reduced, full, MEASURES)
 
 
+def test_the_basis_of_single_precision_data_is_as_good_as_the_weights_are():
+    single = Data(WIDE.x.astype(np.float32), WIDE.y)
+    start = network(12)
+    call = {"step": 0.1, "steps": 40, "measures": ["loss", "stable_rank"], "show": False}
+    reduced, full = (descent(start, single, "logistic", span=span, **call) for span in (True, False))
+    assert_same_run(reduced, full, ["loss", "stable_rank"])
+
+
 def test_flow_in_the_span_of_the_data_is_the_full_flow():
     # Rounding enters the choice of the steps: the two differ by a part of the tolerance, more of it at kinks.
     start, measures = network(12, slope=1.0), ["loss", "norms", "test_accuracy"]

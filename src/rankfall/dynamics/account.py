@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import xarray as xr
 
+from rankfall.cores import cores
 from rankfall.dynamics.march import BATCH_LOSS, Course
 from rankfall.dynamics.problem import Reduction
 from rankfall.dynamics.stepper import Stepper
@@ -36,7 +37,8 @@ class Account:
         parameters = kept[0]
         if self.lanes[0].axes is None:
             parameters = jax.tree.map(lambda *leaves: np.stack(leaves), *kept)
-        settings = {**self.settings, "steps": course.at, "outcome": outcome, "versions": versions()}
+        now = {"steps": course.at, "outcome": outcome, "versions": versions(), "cores": cores()}
+        settings = {**self.settings, **now}
         return Trajectory(self._records(course), self.reduction.lift(parameters), settings, states)
 
     def _records(self, course: Course) -> xr.Dataset:

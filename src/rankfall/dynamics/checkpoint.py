@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+from rankfall.cores import cores
 from rankfall.trajectory import Trajectory, versions
 
 EVERY = 30.0  # seconds between two checkpoints
@@ -29,11 +30,11 @@ class Checkpoint:
         if not self.path.exists():
             return None
         run = Trajectory.load(self.path)
-        if run.settings.get("versions") != versions():
+        if differences := _differences(run):
             raise ValueError(
-                f"the checkpoint {self.path} was written with other versions ({_differences(run)}): the run "
-                "would not go on bit for bit. Remove it to start anew, or go on from it all the same with "
-                "`resume=Trajectory.load(path)`."
+                f"the checkpoint {self.path} was written with other versions or cores ({differences}): the "
+                "run would not go on bit for bit. Remove it to start anew, or go on from it all the same "
+                "with `resume=Trajectory.load(path)`."
             )
         return run
 
@@ -56,6 +57,8 @@ class Checkpoint:
 
 
 def _differences(run: Trajectory) -> str:
-    before, now = run.settings.get("versions", {}), versions()
+    """The versions of the libraries and the number of cores, where they are not those of the run."""
+    before = {**run.settings.get("versions", {}), "cores": run.settings.get("cores")}
+    now = {**versions(), "cores": cores()}
     names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
     return ", ".join(f"{name} {before.get(name)}, here {now.get(name)}" for name in names)

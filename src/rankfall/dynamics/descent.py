@@ -4,7 +4,6 @@ import hashlib
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import jax
@@ -16,10 +15,11 @@ from rankfall.cores import cores
 from rankfall.data import Data
 from rankfall.dynamics.account import Account
 from rankfall.dynamics.checkpoint import Checkpoint
-from rankfall.dynamics.march import INTERRUPTED, Course, march
+from rankfall.dynamics.march import ARRIVED, INTERRUPTED, Course, march
 from rankfall.dynamics.problem import Reduction
 from rankfall.dynamics.recording import choose
 from rankfall.dynamics.schedule import Record, every, linear, record_steps
+from rankfall.dynamics.spelling import spelled
 from rankfall.dynamics.stepper import Optimiser, Stepper
 from rankfall.loss import Loss, named
 from rankfall.measure import Measure
@@ -87,6 +87,7 @@ def descent(
     networks = [network] if isinstance(network, Network) else list(network)
     _check(networks, step, batch, seed, optimiser)
     batch = None if batch is None or batch >= data.n else batch
+    chosen_records = record is not None or epochs is not None
     steps, record = _length(steps, epochs, record, 1 if batch is None else -(-data.n // batch))
     name, labels = _axis_of_networks(along, len(networks))
     chosen = choose(measures, networks[0], data, loss)
@@ -95,7 +96,7 @@ def descent(
     options = {"key": np.uint32(seed), "optimiser": optimiser, "batch": batch, "measures": chosen}
     settings = {
         "method": "gradient descent" if batch is None else f"SGD, batches of {batch}",
-        "optimiser": _spelled(optimiser),
+        "optimiser": spelled(optimiser),
         "loss": str(loss),
         "data": data.name,
         "step": sizes.tolist(),
@@ -119,12 +120,9 @@ def descent(
         followed = len(wanted) * SPARSE > steps
         settings["followed"] = followed if resume is None else resume.settings.get("followed")
         course = _begin(lanes, resume, settings, "this trajectory" if kept is None else str(kept.path))
+        if found is not None and chosen_records and course.at <= steps:
+            _check_records(found, wanted[wanted <= course.at], checkpoint)
         if found is not None and course.at == steps:
-            if not np.isin(wanted, found.dataset.step).all():
-                raise ValueError(
-                    f"{checkpoint} holds the whole run, but not all the records that are asked for now: ask "
-                    "for those that it has, or name another file."
-                )
             return found
         if course.at >= steps:
             raise ValueError(f"the trajectory has {course.at} steps already: ask for more.")
@@ -133,7 +131,8 @@ def descent(
 
         def keep(course: Course) -> None:
             if kept is not None and (course.reached or resume is not None):
-                kept.keep_now_and_then(lambda: account.of(course, INTERRUPTED))
+                outcome = INTERRUPTED if course.at < steps else ARRIVED
+                kept.keep_now_and_then(lambda: account.of(course, outcome))
 
         wanted = wanted if resume is None else wanted[wanted > course.at]
         threads = cores() if work < BUSY else 1
@@ -167,18 +166,12 @@ def _check(networks: list[Network], step: Any, batch: int | None, seed: int, opt
         raise ValueError(f"the batch size must be a whole number of at least 1, not {batch}.")
 
 
-def _spelled(optimiser: Optimiser) -> str:
-    """The optimiser as one would write it: the same in every process, and another for another one."""
-    if isinstance(optimiser, partial):
-        options = ", ".join([*map(str, optimiser.args), *(f"{k}={v}" for k, v in optimiser.keywords.items())])
-        return f"{_spelled(optimiser.func)}({options})"
-    name = str(getattr(optimiser, "__name__", type(optimiser).__name__))
-    code = getattr(optimiser, "__code__", None)
-    if name != "<lambda>" or code is None:
-        return name
-    inside = [cell.cell_contents for cell in optimiser.__closure__ or ()]
-    told = repr((code.co_code, code.co_consts, code.co_names, inside, optimiser.__defaults__))
-    return f"lambda {hashlib.blake2b(told.encode(), digest_size=8).hexdigest()}"
+def _check_records(found: Trajectory, wanted: np.ndarray, path: Any) -> None:
+    if not np.isin(wanted, found.dataset.step).all():
+        raise ValueError(
+            f"{path} does not hold all the records up to step {found.settings['steps']:,} that are asked for "
+            "now: ask for those that it has, or name another file."
+        )
 
 
 def _fingerprint(networks: list[Network], data: Data) -> str:
@@ -230,7 +223,7 @@ def _lanes(reduction: Reduction, sizes: np.ndarray, many: bool, together: bool, 
 
 
 def _multiplications(reduction: Reduction, batch: int | None) -> int:
-    """Those of the matrix products of one network's forward pass on a batch."""
+    """Those of the products with trained matrices in one network's forward pass on a batch."""
     moving = sum(leaf.size for leaf in jax.tree.leaves(reduction.one.parameters()))
     return int((batch or len(reduction.one.y)) * moving)
 

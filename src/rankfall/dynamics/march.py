@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
@@ -57,7 +58,7 @@ def march(
     begin, chunk = course.at, min(CHUNK, len(wanted))
     rounds = -(-len(lanes) // threads)
     pause = PAUSE * min(rounds, ROUNDS)
-    speed = 1000.0  # steps a second: a first guess, corrected as the run goes
+    speed = 1.0  # steps a second: a first guess, corrected as the run goes
     with progress("descent", show) as shown:
         try:
             while len(course.reached) < len(wanted):
@@ -98,21 +99,31 @@ def _advance(
     """One piece of every lane, and its records by name: (record, network, ...)."""
 
     def advance(lane: Stepper, carry: Carry) -> tuple[Carry, list[np.ndarray]]:
-        with float64():  # a thread has settings of its own
+        (device,) = lane.problem.x.devices()
+        with float64(), jax.default_device(device):  # a thread has settings of its own
             later, values = lane.march(carry, np.asarray(course.at), gaps, wishes)
             return later, [np.asarray(value)[wishes] for value in values]  # waits
 
-    with ThreadPoolExecutor(threads) as pool:
-        pieces = [pool.submit(advance, *each) for each in zip(lanes, course.carries, strict=True)]
-        try:
-            carries, made = zip(*(piece.result() for piece in pieces), strict=True)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    carries, made = zip(*_at_once(advance, lanes, course.carries, threads), strict=True)
     names = [*(measure.name for measure in lanes[0].measures), *([BATCH_LOSS] if lanes[0].batch else [])]
     apart = lanes[0].axes is None
     columns = [np.stack(each, axis=1) for each in zip(*made, strict=True)] if apart else made[0]
     return carries, dict(zip(names, columns, strict=True))
+
+
+def _at_once(
+    advance: Callable[..., Any], lanes: Sequence[Stepper], carries: Sequence[Carry], threads: int
+) -> list[Any]:
+    """`advance` of every lane and its carry, so many at a time; one at a time in this thread itself."""
+    if min(threads, len(lanes)) == 1:
+        return list(map(advance, lanes, carries))
+    with ThreadPoolExecutor(threads) as pool:
+        pieces = [pool.submit(advance, *each) for each in zip(lanes, carries, strict=True)]
+        try:
+            return [piece.result() for piece in pieces]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _is_finite(carries: Sequence[Carry]) -> bool:

@@ -86,7 +86,7 @@ class Reduction:
         # A skip of the second layer hands x itself on: the basis of the inputs would be seen behind it.
         seen = any(n.depth > 1 and n.skips[1] is not None for n in networks)
         if span and data.n < data.dim and not seen:
-            inside = inside_basis(data.x)
+            inside = inside_basis(data.x.astype(np.result_type(data.x, networks[0].dtype)))
             self.spans = spans_of(inside, [network.weights[0] for network in networks])
         problems = [self._problem(i, data, loss) for i in range(len(networks))]
         first = problems[0]
