@@ -202,7 +202,7 @@ def stale(monkeypatch, tmp_path):
         for cache in caches:
             cache.cache_clear()
         places = kept(choose(), tmp_path)
-        runs = {(p.paper.name, p.experiment.name): p.experiment.run for p in places if p.experiment.run}
+        runs = {(p.paper.name, p.experiment.name): p.experiment.run for p in places}
         return {name: digests(definition_of(run)) for name, run in runs.items()}
 
     def changed(file, old, new):
@@ -286,6 +286,7 @@ def on_digits(monkeypatch, run):
     monkeypatch.setattr(reproduction, "paper", lambda name: changed)
     monkeypatch.setattr(Kept, "rests_on", {"code": "the same"})
     monkeypatch.setattr(reproduction, "code_of", lambda *_: "the same")
+    monkeypatch.setattr(reproduction, "code_below", lambda *_: "the same")
     claim = replace(
         other.claims[0], measure=lambda runs: runs.steps, expected=at_most(7, "so"), hypotheses=()
     )
@@ -316,7 +317,49 @@ def test_real_data_are_run_in_full_only_once_they_are_there_and_with_a_folder_fo
     assert places[0].parents[2] == tmp_path / "runs" / "min-mnist"
     (outcome,) = reproduce(chosen, tmp_path)  # what was found is shown also without --full
     assert (outcome.news, outcome.rows[0]["verdict"]) == ("from the cache", "reproduced")
-    places[0].mkdir(parents=True)
-    (outcome,) = reproduce(chosen, tmp_path, again=True, full=True)
-    assert outcome.news == "run: asked for"
-    assert not places[1].exists()  # or it would have gone on from the checkpoints of the run before
+    (outcome,) = reproduce(chosen, tmp_path, again=True)  # also where it cannot be run again
+    assert (outcome.news, outcome.rows[0]["verdict"]) == ("from the cache", "reproduced")
+
+
+def test_a_run_that_is_made_again_goes_on_from_its_own_checkpoints_only(tmp_path, monkeypatch):
+    def run(seed, place):
+        place.mkdir(parents=True, exist_ok=True)
+        pieces = place / "pieces"
+        done = 1 + (int(pieces.read_text()) if pieces.exists() else 0)
+        pieces.write_text(str(done))
+        if done == 1:
+            raise KeyboardInterrupt  # stopped after the first piece
+        return xr.Dataset({"steps": float(done)})
+
+    chosen = on_digits(monkeypatch, run)
+    monkeypatch.setattr(reproduction, "available", lambda name: True)
+    for again in (False, True, True):
+        with pytest.raises(KeyboardInterrupt):
+            list(reproduce(chosen, tmp_path, again=again, full=True))
+        (outcome,) = reproduce(chosen, tmp_path, again=again, full=True)
+        assert outcome.rows[0]["measured"] == "2"
+    folders = [path.name for path in (tmp_path / "runs" / "min-mnist" / "checkpoints").glob("*/*")]
+    assert folders == ["0"]
+
+
+def test_the_checkpoints_of_other_code_go_once_a_run_is_kept(tmp_path, monkeypatch):
+    def run(seed, place):
+        place.mkdir(parents=True)
+        return xr.Dataset({"steps": 7.0})
+
+    chosen = on_digits(monkeypatch, run)
+    monkeypatch.setattr(reproduction, "available", lambda name: True)
+    old = tmp_path / "runs" / "min-mnist" / "checkpoints" / "another"
+    (old / "0").mkdir(parents=True)
+    (old / "1").mkdir()  # of a seed that is not run now
+    list(reproduce(chosen, tmp_path, full=True))
+    assert [path.name for path in old.iterdir()] == ["1"]
+
+
+def test_checkpoints_rest_on_the_measures_that_a_run_records_and_not_on_the_papers():
+    run = definition_of(choose("sun", "9")[0][1].run)
+    below = {name for name in digests(run) if not name.startswith("rankfall.papers.")}
+    assert {"rankfall.measure.fit.test_accuracy", "rankfall.measure.spectrum.stable_rank"} <= below
+    assert "rankfall.dynamics.descent.descent" in below
+    before = reproduction.code_below("sun", "9"), reproduction.code_of("sun", "9")
+    assert before[0] != before[1]

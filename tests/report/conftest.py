@@ -148,6 +148,4 @@ UNBROKEN = Claim(
     expected=at_most(1e-10, "w" * 90),
     recorded="not reproduced",
 )
-AWAY = replace(
-    CLAIMS[0], sentence="It is the same on photographs.", measure=None, recorded="needs data", hypotheses=()
-)
+AWAY = replace(CLAIMS[0], sentence="It is the same on photographs.", recorded="needs data", hypotheses=())

@@ -121,7 +121,7 @@ class Claim:
     - `source`: version of the paper and place in it: "TMLR, Fig. 3a". "rankfall" for a finding of our own.
     - `metric`: what is measured, in words and symbols, with its unit.
     - `measure`: takes it from the runs of the experiment (a dataset with the dimension "seed"): a number or
-        an array, every entry of which has to lie in `expected`. None only where the data are missing.
+        an array, every entry of which has to lie in `expected`.
     - `expected`: the interval, with the reason for its ends: `at_most`, `at_least`, `near`, `between`.
     - `recorded`: the verdict on record; `rankfall reproduce` fails when another one comes out.
     - `hypotheses`: what the claim supposes about the runs; if one does not hold the claim is outside them.
@@ -133,7 +133,7 @@ class Claim:
     sentence: str
     source: str
     metric: str
-    measure: Measure | None
+    measure: Measure
     expected: Expected
     recorded: Verdict = "reproduced"
     hypotheses: tuple[Check, ...] = ()
@@ -143,7 +143,7 @@ class Claim:
 
     def judge(self, runs: xr.Dataset | None) -> "Judged":
         """Measure, compare, and give the verdict; without runs the claim needs data."""
-        if runs is None or self.measure is None:
+        if runs is None:
             return Judged("needs data")
         measured = Check(self.metric, self.measure, self.expected, self.form).on(runs)
         supposed = tuple(check.on(runs) for check in self.hypotheses)

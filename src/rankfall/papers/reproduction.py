@@ -27,7 +27,6 @@ from rankfall import plot
 from rankfall.atomic import atomically
 from rankfall.data import available
 from rankfall.definitions import definition_of, digests, variable_of
-from rankfall.dynamics import descent
 from rankfall.naming import unknown
 from rankfall.papers import PAPERS, paper
 from rankfall.papers.experiment import Experiment, Paper
@@ -40,6 +39,7 @@ LIBRARIES = (
     *("numpy", "scipy", "xarray", "matplotlib"),
 )
 MARK = "rankfall_experiment"
+AGAIN = "-again"  # the checkpoints of a run that is made once more, until it is kept
 COMPILING = 5.0  # seconds; the first seed of each experiment goes first, and compiles for the others
 
 
@@ -135,8 +135,8 @@ class Kept:
 
     @property
     def checkpoints(self) -> Path:
-        """The folder for what long runs write on their way, apart for each version of the descent."""
-        return self.place / "checkpoints" / code_of_descent()
+        """The folder for what long runs write on their way, apart for each version of the code below."""
+        return self.place / "checkpoints" / code_below(self.paper.name, self.experiment.name)
 
     def missing(self) -> list[int]:
         """The seeds that have not been run, or not with this code."""
@@ -155,6 +155,12 @@ class Kept:
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         return f"{', '.join(names[:3])}{more} changed"
 
+    def task(self, seed: int, anew: bool) -> "_Task":
+        """The run of a seed; one that is made `anew` does not go on from the checkpoints of that before."""
+        name = f"{seed}{AGAIN}" if anew else str(seed)
+        checkpoints = str(self.checkpoints / name) if self.experiment.needs else ""
+        return _Task(self.paper.name, self.experiment.name, seed, checkpoints)
+
     def keep(self, seed: int, run: xr.Dataset, seconds: float) -> None:
         """Write the run of a seed, and then beside it what it rests on and the sum over its bytes."""
         with atomically(self.place / f"{seed}.nc") as draft:
@@ -162,6 +168,17 @@ class Kept:
             entry = {"sha256": _sum(draft), "rests_on": self.code, "seconds": seconds}
         with atomically(self.place / f"{seed}.json") as draft:
             draft.write_text(json.dumps(entry), encoding="utf-8")
+        if self.experiment.needs:
+            self._tidy(seed)
+
+    def _tidy(self, seed: int) -> None:
+        """Of all checkpoints of a seed leave those of the run that was kept: the newest of this code."""
+        again, usual = (self.checkpoints / name for name in (f"{seed}{AGAIN}", str(seed)))
+        for old in self.checkpoints.parent.glob("*"):
+            if again.exists() or old != self.checkpoints:
+                shutil.rmtree(old / str(seed), ignore_errors=True)
+        if again.exists():
+            again.rename(usual)
 
     def _entry(self, seed: int) -> dict[str, Any] | None:
         """What is known of the run of a seed, if it is there, whole, and of this code."""
@@ -174,12 +191,6 @@ class Kept:
         return Outcome(
             self.paper, self.experiment, 0, judged_rows(self.paper, self.experiment, None), news=news
         )
-
-    def forget(self, seeds: Iterable[int]) -> None:
-        """Remove the checkpoints of runs that are kept, or they would not run again."""
-        for seed in seeds:
-            if self._entry(seed) is not None:
-                shutil.rmtree(self.checkpoints / str(seed), ignore_errors=True)
 
     def judge(self, news: str) -> Outcome:
         """Judge the claims on the runs that are kept, draw the figure, and write both."""
@@ -202,16 +213,24 @@ class Kept:
 
 
 @cache
-def code_of_descent() -> str:
-    """The digest of what a checkpoint rests on: the code of `descent`, and the environment."""
-    return _digest(json.dumps(environment() | digests(definition_of(descent))))
+def code_of(name: str, figure: str) -> str:
+    """The digest of all that the runs of an experiment rest on: the code, and the environment."""
+    return _digest(json.dumps(environment() | _code(name, figure)))
 
 
 @cache
-def code_of(name: str, figure: str) -> str:
-    """The digest of all that the runs of an experiment rest on: the code, and the environment."""
-    run = next(e.run for e in paper(name).experiments if e.name == figure)
-    return _digest(json.dumps(environment() | digests(definition_of(run))))
+def code_below(name: str, figure: str) -> str:
+    """The digest of what its checkpoints rest on: the same without the code of the papers.
+
+    So a longer run goes on from the checkpoints of a shorter one; `descent` refuses those of another call.
+    """
+    papers = f"{__package__}."
+    below = {key: value for key, value in _code(name, figure).items() if not key.startswith(papers)}
+    return _digest(json.dumps(environment() | below))
+
+
+def _code(name: str, figure: str) -> dict[str, str]:
+    return digests(definition_of(next(e.run for e in paper(name).experiments if e.name == figure)))
 
 
 def told_time(seconds: float) -> str:
@@ -285,24 +304,22 @@ def reproduce(
     places = list(kept(chosen, folder, seeds))
     folder.mkdir(parents=True, exist_ok=True)
     waiting: dict[tuple[str, str], tuple[Kept, set[int], str]] = {}
+    tasks = []
     for place in places:
-        outcome = None if again else place.outcome()
-        missing = [] if outcome else list(range(place.seeds)) if again else place.missing()
+        awaited = place.awaits(full)
+        anew = again and not awaited
+        outcome = None if anew else place.outcome()
+        missing = [] if outcome else list(range(place.seeds)) if anew else place.missing()
         if outcome:
             yield outcome
-        elif awaited := place.awaits(full):
+        elif awaited:
             yield place.left_out(f"not run: needs {awaited}")
         elif missing:
-            news = "run: asked for" if again else f"run: {place.why()}"
-            place.forget([seed for seed in missing if again])
+            news = "run: asked for" if anew else f"run: {place.why()}"
             waiting[place.paper.name, place.experiment.name] = (place, set(missing), news)
+            tasks += [place.task(seed, anew) for seed in missing]
         else:
             yield place.judge(f"judged again: {place.why()}")
-    tasks = [
-        _Task(name, figure, seed, str(place.checkpoints / str(seed)) if place.experiment.needs else "")
-        for (name, figure), (place, missing, _) in waiting.items()
-        for seed in sorted(missing)
-    ]
     short, long = ([task for task in tasks if bool(task.checkpoints) == is_long] for is_long in (False, True))
     costs = [
         waiting[task.of][0].experiment.cost + COMPILING * (task.seed == min(waiting[task.of][1]))

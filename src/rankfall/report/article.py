@@ -56,7 +56,7 @@ def _why(because: str) -> str:
 
 def _measured(row: Row, expected: Expected) -> str:
     if not row["measured"]:
-        missing = f"the runs need {escape(row['needs'])} and --full" if row["needs"] else "there are no runs"
+        missing = f"the runs need {escape(row['needs'])} and --full"
         record = "" if row["recorded"] == "needs data" else f"; the verdict on record is: {row['recorded']}"
         return f'<span class="why">nothing yet: {missing}{record}</span>'
     seeds = f'<span class="why">{plural(row["seeds"], "seed")}</span>'

@@ -26,7 +26,7 @@ def _claim(row: dict[str, Any]) -> tuple[str, ...]:
     told = f"{SYMBOLS[row['verdict']]} {row['verdict']}"
     if differs(row):
         told = f"**{told}** (recorded: {row['recorded']})"
-    measured = row["measured"] or (f"needs {row['needs']}" if row["needs"] else "–")
+    measured = row["measured"] or f"needs {row['needs']}"
     texts = (f"{row['paper']} {row['number']}", row["sentence"], row["source"], row["expected"], measured)
     return (*(_cell(text) for text in texts), told)
 
