@@ -79,10 +79,8 @@ def test_every_command_has_a_help_page(rankfall, words):
 
 def test_the_help_of_limit_names_its_options(rankfall):
     said = rankfall("limit", "--help").out
-    names = (
-        "label data-option width slope init scale bias no-bias seed loss tolerance budget no-optimality out"
-    )
-    for name in names.split():
+    names = ("label", "data-option", "prepare", "width", "slope", "init", "scale", "bias", "no-bias", "seed")
+    for name in (*names, "loss", "tolerance", "budget", "no-optimality", "out"):
         assert f"--{name}" in said
     for init in ("fixed_second_layer", "balanced", "gaussian"):
         assert init in said
@@ -209,6 +207,17 @@ def test_data_options_reach_the_constructed_set(rankfall, asked):
     same = rf.data.orthogonal(n=4, dim=5, norm=2.5, balanced=False, seed=3)
     np.testing.assert_array_equal(data.x, same.x)
     assert network.widths == (5, 100, 1)
+
+
+def test_data_are_prepared_in_the_order_asked_for(rankfall, asked):
+    words = ("-p", "pair=-1,1", "-p", "subset=6,3", "-p", "standardise", "-p", "with_bias")
+    rankfall("run", "orthogonal", "-d", "n=8", "-d", "dim=9", *words, "--steps", 1)
+    ((network, data, *_),) = asked
+    six = rf.data.subset(rf.data.pair(rf.data.orthogonal(n=8, dim=9), -1, 1), 6, 3)
+    same = rf.data.with_bias(rf.data.standardise(six))
+    np.testing.assert_array_equal(data.x, same.x)
+    np.testing.assert_array_equal(data.y, same.y)
+    assert network.widths == (10, 100, 1)
 
 
 def test_loss_below_is_a_flow_without_an_end_in_time(rankfall, asked):
@@ -368,7 +377,7 @@ BAD_DATA = [
     (("rows.npz", *STEPS), "one target for each of the 6 rows of x, but has shape (4,)"),
     (("cube.npz", *STEPS), "x of 'cube' must be n x d"),
     (("words.npz", *STEPS), "y of 'words' must be numbers"),
-    (("zero_one.npz", *STEPS, "--loss", "logistic"), "needs labels -1 and +1, but the targets are 0, 1. Map"),
+    (("zero_one.npz", *STEPS, "--loss", "logistic"), "needs labels -1 and +1, but the targets are 0, 1."),
     (("three.npz", *STEPS, "--loss", "exponential"), "needs labels -1 and +1, but the targets are 0, 1, 2"),
     (("two_targets.npz", *STEPS, "--loss", "logistic"), "for one output; for 2 use 'cross_entropy'"),
     (("two_targets.npz", *STEPS, "--loss", "cross_entropy"), "class numbers"),
@@ -389,6 +398,13 @@ BAD_DATA = [
     (("symmetric_sine", *STEPS, "-d", "pairs"), "a data option is key=value, not 'pairs'"),
     (("symmetric_sine", *STEPS, "-d", "pairs=ten"), "pairs must be a positive whole number, not 'ten'"),
     (("symmetric_sine", *STEPS, "-d", "pairs=0"), "pairs must be a positive whole number"),
+    (("xor", *STEPS, "-p", "par=1,0"), "unknown preparation 'par'. Did you mean 'pair'?"),
+    (
+        ("xor", *STEPS, "-p", "pair"),
+        "--prepare pair does not give pair what it takes",
+    ),
+    (("xor", *STEPS, "-p", "subset=9"), "has 4 samples, fewer than the 9 asked for"),
+    (("xor", *STEPS, "-p", "split=;"), "the value of 'split' must be a number, a word, True or False"),
 ]
 BAD_RUN = [
     (("--slope", 1.5, *STEPS), "the slope must lie in [0, 1] (0 is ReLU, 1 is linear), but is 1.5"),
@@ -434,7 +450,7 @@ BAD_LIMIT = [
     (("missing.npz",), "there is no file missing.npz"),
     (("nan.npz",), "x of 'nan' has 1 entries that are NaN or infinite, the first at [2, 0]"),
     (("infinite.npz",), "y of 'infinite' has 3 entries that are NaN or infinite"),
-    (("zero_one.npz",), "needs labels -1 and +1, but the targets are 0, 1. Map"),
+    (("zero_one.npz",), "needs labels -1 and +1, but the targets are 0, 1."),
     (("one_class.npz",), "all 6 labels are 1"),
     (("two_targets.npz",), "fixed_second_layer is for two layers: widths (d, m, 1)"),
     (
@@ -458,7 +474,7 @@ BAD_LIMIT = [
 ]
 BAD_ASSESS = [
     (("good.csv",), "which column of good.csv holds the targets?"),
-    (("zero_one.npz",), "Map 0 and 1 with y = 2*y - 1"),
+    (("zero_one.npz",), "Take two classes by `rf.data.pair(data, 1, 0)`, or --prepare pair=1,0."),
     (("one_class.npz",), "needs two classes at least"),
     (("good.npz", "--step", 0), "the step size must be positive and finite, not 0"),
     (("good.npz", "--penalty", -1), "the penalty must be finite and not negative"),

@@ -194,7 +194,7 @@ def test_targets_that_fit_pass(loss, y, outputs):
             logistic,
             np.array([0.0, 1.0, 1.0]),
             1,
-            r"needs labels -1 and \+1.*0, 1\. Map 0 and 1 with y = 2\*y - 1",
+            r"needs labels -1 and \+1.*0, 1\. Take two classes by `rf.data.pair\(data, 1, 0\)`",
         ),
         (exponential, np.arange(7.0), 1, r"the exponential loss needs labels.*0, 1, 2, 3, 4, \.\.\."),
         (logistic, np.ones(4), 1, r"all 4 labels are 1: the logistic loss needs two classes"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from rankfall import cli_data
+from rankfall.cli_input import DataName, DataOption, Label, Prepare, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,6 @@ app = typer.Typer(
 )
 app.add_typer(cli_data.app, name="data")
 
-ENDINGS = (".npz", ".npy", ".csv")
 INITS = {  # how each initialisation calls its size
     "gaussian": "scale",
     "balanced": "scale",
@@ -67,14 +67,6 @@ def _root(
     pass
 
 
-DataName = Annotated[
-    str, typer.Argument(help="A file (.npz, .npy, .csv), or a set: symmetric_sine, xor, ..., or mnist, ...")
-]
-Label = Annotated[str | None, typer.Option(help="The label column of a .csv file.")]
-DataOption = Annotated[
-    list[str] | None,
-    typer.Option("--data-option", "-d", help="key=value for a set, e.g. pairs=100."),
-]
 Width = Annotated[str, typer.Option(help="Hidden widths, e.g. 100 or 100,100.")]
 Slope = Annotated[float, typer.Option(help="The leaky slope: 0 is ReLU, 1 is linear.")]
 Init = Annotated[str, typer.Option(help=f"The initialisation: {', '.join(INITS)}.")]
@@ -86,6 +78,7 @@ def run(
     data: DataName,
     label: Label = None,
     option: DataOption = None,
+    prepare: Prepare = None,
     width: Width = "100",
     slope: Slope = 0.0,
     init: Init = "gaussian",
@@ -143,7 +136,7 @@ def run(
     for flag, asked in (("--clock", clock != "time"), ("--exact", exact)):
         if descends and asked:
             raise ValueError(f"{flag} is for gradient flow: it goes with --until or --loss-below.")
-    points = _data(data, label, option or [])
+    points = read(data, label, option or [], prepare or [])
     network = _network(points, width, slope, init, scale, bias, seed, loss)
     spread = dynamics.logarithmic if log else dynamics.linear
     record = (
@@ -184,44 +177,6 @@ def run(
     if plot.drawable(trajectory):
         kept.append(f"figure: {plot.save(plot.run_figure(trajectory), out / f'{name}.png')}")
     _summarise(trajectory, network, kept)
-
-
-def _data(data: str, label: str | None, options: list[str]) -> "Data":
-    """A file, or a constructed or real set with its options."""
-    from rankfall import data as sets
-    from rankfall.data import synthetic
-    from rankfall.data.catalogue import CATALOGUE
-    from rankfall.naming import unknown
-
-    if data.endswith(ENDINGS) or (data not in CATALOGUE and Path(data).exists()):
-        if options:
-            raise ValueError("--data-option is for known sets; a file has no options.")
-        return sets.load(data, label=label)
-    if label is not None:
-        raise ValueError("--label names a column of a .csv file; a known set has its own targets.")
-    known = [name for name in sets.__all__ if hasattr(synthetic, name) and name not in ("Data", "symmetrise")]
-    if data not in (known := [*known, *CATALOGUE]):
-        raise unknown("file or data set", data, known)
-    try:
-        return getattr(sets, data)(**dict(map(_key_value, options)))
-    except TypeError as error:
-        raise ValueError(f"{data} does not take these options: {error}.") from None
-
-
-def _key_value(option: str) -> tuple[str, Any]:
-    import ast
-
-    key, found, value = option.partition("=")
-    if not found:
-        raise ValueError(f"a data option is key=value, not {option!r}.")
-    if value.isidentifier() and value not in ("True", "False", "None"):
-        return key, value  # a word, as in features=genes
-    try:
-        return key, ast.literal_eval(value)
-    except (ValueError, SyntaxError):
-        raise ValueError(
-            f"the value of {key!r} must be a number, a word, True or False, not {value!r}."
-        ) from None
 
 
 def _network(
@@ -291,6 +246,7 @@ def limit(
     data: DataName,
     label: Label = None,
     option: DataOption = None,
+    prepare: Prepare = None,
     width: Width = "100",
     slope: Slope = 0.0,
     init: Init = "fixed_second_layer",
@@ -313,7 +269,7 @@ def limit(
 
     if named(loss).targets == "classes":
         raise ValueError(f"a limit is for one output: --loss exponential, logistic or square, not {loss}.")
-    points = _data(data, label, option or [])
+    points = read(data, label, option or [], prepare or [])
     network = _network(points, width, slope, init, scale, bias, seed, loss, homogeneous=True)
     began = time.monotonic()
     found = limits.limit(network, points, loss, tol=tolerance, budget=budget, optimality=optimality)
@@ -473,6 +429,7 @@ def assess(
     data: DataName,
     label: Label = None,
     option: DataOption = None,
+    prepare: Prepare = None,
     width: Width = "100",
     slope: Slope = 0.0,
     init: Init = "gaussian",
@@ -493,7 +450,7 @@ def assess(
 
     from rankfall import theory
 
-    points = _data(data, label, option or [])
+    points = read(data, label, option or [], prepare or [])
     network = _network(points, width, slope, init, scale, bias, seed, loss, homogeneous=True)
     answer = theory.assess(network, points, loss, step=step, penalty=penalty)
     console = Console()

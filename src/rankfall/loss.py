@@ -90,7 +90,12 @@ def _check_signs(y: np.ndarray, outputs: int, name: str) -> None:
     values = np.unique(y)
     if not np.isin(values, (-1.0, 1.0)).all():
         shown = ", ".join(f"{v:g}" for v in values[:5]) + (", ..." if len(values) > 5 else "")
-        advice = " Map 0 and 1 with y = 2*y - 1." if np.isin(values, (0.0, 1.0)).all() else ""
+        advice = ""
+        if len(values) > 1 and (values == np.round(values)).all():
+            two = f"{values[1]:g}, {values[0]:g}"
+            advice = (
+                f" Take two classes by `rf.data.pair(data, {two})`, or --prepare pair={two.replace(' ', '')}."
+            )
         raise ValueError(f"the {name} loss needs labels -1 and +1, but the targets are {shown}.{advice}")
 
 
