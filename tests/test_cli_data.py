@@ -1,5 +1,6 @@
 import gzip
 import os
+import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -61,6 +62,7 @@ def test_where_is_a_path_that_a_shell_can_use(rankfall, tmp_path):
     ("words", "sentence"),
     [
         (("get", "mnits"), "unknown set of real data 'mnits'. Did you mean 'mnist'?"),
+        (("get", "all", "bogus"), "unknown set of real data 'bogus'"),
         (("get", "gordon"), "gordon has no download whose content could be verified"),
         (("get", "mnist"), "`rankfall data import PATH` takes it"),
         (("where", "x"), "unknown set of real data 'x'"),
@@ -84,7 +86,7 @@ def test_an_import_says_what_it_took_and_what_it_refused_and_why(rankfall, tmp_p
     (folder / "t10k-labels-idx1-ubyte.gz").write_bytes(labels[:1000])
     (folder / "notes.txt").write_text("mine")
     answer = rankfall("data", "import", folder, SAMPLES / "autism" / "autism.csv")
-    assert answer.code == 0
+    assert answer.code == 2  # one of them was meant to be a known file, and is not
     assert f"took: {folder / 'labels.gz'} is t10k-labels-idx1-ubyte of MNIST" in answer.out
     assert "mnist: still missing train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images" in answer.out
     assert "left alone: 1 other files" in answer.out
@@ -92,6 +94,40 @@ def test_an_import_says_what_it_took_and_what_it_refused_and_why(rankfall, tmp_p
     assert "t10k-labels-idx1-ubyte.gz of MNIST has 1,000 bytes instead of 4,542" in answer.err
     assert "│ 1 of 4 │ get" in rankfall("data", "list").out
     assert rankfall("data", "get", "autism").out == f"autism: verified, in {tmp_path / 'cache' / 'autism'}\n"
+
+
+@needs_samples
+def test_what_is_foreign_in_a_folder_is_no_failure(rankfall, tmp_path):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "autism.csv").write_bytes((SAMPLES / "autism" / "autism.csv").read_bytes())
+    (folder / "notes.txt").write_text("mine")
+    (folder / "empty").write_text("")
+    answer = rankfall("data", "import", folder)
+    assert (answer.code, answer.err) == (0, "")
+    assert "left alone: 2 other files" in answer.out
+
+
+@needs_samples
+def test_get_says_that_it_fetched_only_what_it_fetched(rankfall, tmp_path, monkeypatch):
+    official = (SAMPLES / "autism" / "autism.csv").read_bytes()
+    kept = tmp_path / "cache" / "autism" / "autism.csv"
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(b"B" + official[1:])  # the right size, so that it looks whole
+    monkeypatch.setattr(download, "_transfer", lambda address, path, size, shown: path.write_bytes(official))
+    assert rankfall("data", "get", "autism").out.startswith("autism: fetched and verified, in ")
+    assert rankfall("data", "get", "autism").out.startswith("autism: verified, in ")
+
+
+def test_a_reader_that_has_seen_enough_of_the_list_is_no_error(monkeypatch, tmp_path):
+    monkeypatch.setenv("RANKFALL_DATA", str(tmp_path))
+    end, start = os.pipe()
+    os.close(end)
+    listing = subprocess.run(
+        [sys.executable, "-m", "rankfall", "data", "list"], stdout=start, stderr=subprocess.PIPE
+    )
+    os.close(start)
+    assert (listing.returncode, listing.stderr) == (0, b"")
 
 
 def test_an_import_of_nothing_known_ends_with_code_2(rankfall, tmp_path):
@@ -123,7 +159,7 @@ def test_a_real_set_has_its_name_on_the_command_line(rankfall):
 
 
 def test_a_real_set_is_read_with_its_options(rankfall, tmp_path, monkeypatch):
-    from rankfall.cli import _data
+    from rankfall.cli_input import read
 
     content = b"\0\0\x08\x03\0\0\0\x01\0\0\0\x01\0\0\0\x02" + bytes([0, 255])
     label = b"\0\0\x08\x01\0\0\0\x01\x07"
@@ -135,6 +171,6 @@ def test_a_real_set_is_read_with_its_options(rankfall, tmp_path, monkeypatch):
             (tmp_path / "cache" / "mnist" / name).write_bytes(held)
     tiny = replace(catalogue.CATALOGUE["mnist"], files=tuple(files))
     monkeypatch.setitem(catalogue.CATALOGUE, "mnist", tiny)
-    data = _data("mnist", None, ["mean=0.5", "std=0.25"])
+    data = read("mnist", None, ["mean=0.5", "std=0.25"], [])
     np.testing.assert_array_equal(data.x, [[-2, 2]])
     assert data.y.tolist() == [7]

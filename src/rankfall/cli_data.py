@@ -1,5 +1,6 @@
 """`rankfall data`: which real data there are, fetch them, take files you have, and say where they are."""
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,7 +9,6 @@ import typer
 
 if TYPE_CHECKING:
     from rankfall.data.catalogue import RealSet
-    from rankfall.data.recognise import Found
 
 app = typer.Typer(help="Real data: list, get, import, where.", no_args_is_help=True)
 
@@ -28,12 +28,16 @@ def list_sets() -> None:
         size = store.size_text(each.size) if each.size else "?"
         how = "get" if each.downloads else "import"
         table.add_row(each.name, shape, str(each.classes), size, _here(each), how)
-    Console().print(table)
-    print("`rankfall data get NAME` fetches a set, `rankfall data import PATH` takes files you have:")
-    for each in CATALOGUE.values():
-        if each.source:
-            print(f"  {each.name} comes from {each.source}")
-    print(f"All are kept in {store.folder()}")
+    console = Console()
+    with console.capture() as shown:
+        console.print(table)
+    lines = ["`rankfall data get NAME` fetches a set, `rankfall data import PATH` takes files you have:"]
+    lines += [f"  {each.name} comes from {each.source}" for each in CATALOGUE.values() if each.source]
+    lines += [f"All are kept in {store.folder()}"]
+    try:
+        print(shown.get() + "\n".join(lines), flush=True)
+    except BrokenPipeError:  # `rankfall data list | head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _here(each: "RealSet") -> str:
@@ -51,20 +55,20 @@ def get(
     """Fetch sets into the cache, and verify them."""
     from rankfall.data import store
     from rankfall.data.catalogue import CATALOGUE, real_set
-    from rankfall.data.download import fetch
+    from rankfall.data.download import bring
 
     every = [name for name, each in CATALOGUE.items() if each.downloads]
-    chosen = [real_set(name) for name in (every if "all" in names else dict.fromkeys(names))]
+    wanted = dict.fromkeys(one for name in names for one in (every if name == "all" else [name]))
+    chosen = [real_set(name) for name in wanted]
     failures = []
     try:
         for each in chosen:
-            here = not store.missing(each)
             try:
-                place = fetch(each.name)
+                done = "fetched and verified" if bring(each) else "verified"
             except ValueError as error:
                 failures.append(str(error))
                 continue
-            print(f"{each.name}: {'verified' if here else 'fetched and verified'}, in {place}", flush=True)
+            print(f"{each.name}: {done}, in {store.folder() / each.name}", flush=True)
     except KeyboardInterrupt:
         print("rankfall: stopped. What was complete is kept, nothing else is left.", file=sys.stderr)
         raise typer.Exit(130) from None
@@ -76,23 +80,31 @@ def get(
 def import_files(
     paths: Annotated[list[Path], typer.Argument(help="Files, folders or archives that you have.")],
 ) -> None:
-    """Take files that you have into the cache: official files, archives of them, .npz or .csv."""
+    """Take files that you have into the cache: official files, folders and archives of them.
+
+    A gene set is taken as .csv with a label column, or as .npz with X and y.
+    """
+    from rankfall.data.files import no_file
     from rankfall.data.recognise import taking
 
     for path in paths:
         if not path.exists():
-            raise ValueError(f"there is no file {path}.")
+            raise no_file(path)
     sets: dict[str, RealSet] = {}
     refused = False
     try:
         for path in paths:
             foreign = 0
             for found in taking(path):
-                foreign += found.foreign and found.where != str(path)
-                _tell(found, path)
-                refused |= found.known is None and found.where == str(path)
                 if found.known is not None:
-                    sets[found.known[0].name] = found.known[0]
+                    each, file = found.known
+                    sets[each.name] = each
+                    print(f"took: {found.where} is {file.name} of {each.title}", flush=True)
+                elif found.foreign and found.where != str(path):
+                    foreign += 1  # only counted
+                else:
+                    refused = True
+                    print(f"refused: {found.where} {found.refusal}.", file=sys.stderr, flush=True)
             if foreign:
                 print(f"left alone: {foreign} other files in {path}, which no known set has")
     except KeyboardInterrupt:
@@ -105,15 +117,6 @@ def import_files(
         print(f"{each.name}: {_completeness(each)}")
     if refused:
         raise typer.Exit(2)
-
-
-def _tell(found: "Found", path: Path) -> None:
-    """Say what became of a file; what is foreign in a folder or an archive is only counted."""
-    if found.known is not None:
-        each, file = found.known
-        print(f"took: {found.where} is {file.name} of {each.title}", flush=True)
-    elif not found.foreign or found.where == str(path):
-        print(f"refused: {found.where} {found.refusal}.", file=sys.stderr, flush=True)
 
 
 def _completeness(each: "RealSet") -> str:

@@ -1,9 +1,10 @@
+import errno
 import pickle
 
 import numpy as np
 import pytest
 
-from rankfall.data import load
+from rankfall.data import gene_expression, load
 
 X = np.array([[1.5, -2.0], [0.25, 3.0], [1e-3, 4.0]])
 Y = np.array([1.0, -1.0, 1.0])
@@ -62,6 +63,8 @@ def test_single_precision_stays_single(tmp_path):
             r"x of 'mine' has 1 entries that are NaN .* \[0, 1\]",
         ),
         ({"x": X, "y": np.array(["a", "b", "c"])}, None, "y of 'mine' must be numbers"),
+        ({"x": X * 1j, "y": Y}, None, "the array 'x' of .* holds complex128 entries: give real numbers"),
+        ({"x": X, "y": Y.astype("M8[D]")}, None, "the array 'y' of .* holds datetime64"),
     ],
 )
 def test_an_npz_file_with_the_wrong_arrays_is_answered_with_a_sentence(tmp_path, arrays, label, sentence):
@@ -87,7 +90,9 @@ def test_pickled_objects_are_never_loaded(tmp_path, write):
     np.savez(tmp_path / "a.npz", x=trap, y=Y)
     np.save(tmp_path / "b.npy", trap)
     for path in (tmp_path / "a.npz", tmp_path / "b.npy", write("c.npy", pickle.dumps(Trap()))):
-        with pytest.raises(ValueError, match=r"cannot be read|is no .npy array"):
+        with pytest.raises(
+            ValueError, match=r"holds pickled objects, which .* never opened|is no .npy array"
+        ):
             load(path)
     assert not Trap.sprung
 
@@ -98,8 +103,11 @@ def test_a_truncated_or_damaged_npz_file_is_refused(tmp_path, write):
     with pytest.raises(ValueError, match=r"short.npz is no .npz archive in spite of its ending, or damaged"):
         load(write("short.npz", content[:-100]))
     at = content.index(X.tobytes())
-    with pytest.raises(ValueError, match=r"the array 'x' of .*flipped.npz cannot be read"):
+    with pytest.raises(ValueError, match=r"the array 'x' of .*flipped.npz is damaged or cannot be read"):
         load(write("flipped.npz", content[:at] + b"\xff" + content[at + 1 :]))
+    at = content.index(b"PK\x01\x02")
+    with pytest.raises(ValueError, match=r"new.npz is damaged or cannot be read: zip file version 25.5"):
+        load(write("new.npz", content[: at + 6] + b"\xff" + content[at + 7 :]))
 
 
 # .npy
@@ -122,6 +130,7 @@ def test_a_column_of_an_npy_matrix_holds_the_targets_the_last_one_if_not_told(tm
         (X[:, :1], None, r"at least one of features, but its shape is \(3, 1\)"),
         (np.array([["a", "b"]]), None, "must be numbers"),
         (np.array([[1, np.inf]]), None, "NaN or infinite"),
+        (X * 1j, None, "holds complex128 entries"),
     ],
 )
 def test_an_npy_file_that_is_no_such_matrix_is_answered_with_a_sentence(tmp_path, array, label, sentence):
@@ -150,6 +159,12 @@ def test_a_csv_file_may_be_quoted_and_name_its_columns_as_it_likes(write):
     assert_loaded(load(path, label="height, in m"), np.column_stack([X[:, 1], Y]), X[:, 0])
 
 
+def test_a_header_may_be_longer_than_any_cell(write):
+    names = [f"gene{i:08}" for i in range(15_000)]
+    path = write("wide.csv", ",".join(["y", *names]) + "\n" + ",".join(["1"] * 15_001) + "\n")
+    assert load(path).dim == 15_000
+
+
 def test_labels_zero_and_one_stay_as_they_are(write):
     np.testing.assert_array_equal(load(write("mine.csv", "x,y\n1,0\n2,1\n")).y, [0, 1])
 
@@ -158,11 +173,16 @@ def test_labels_zero_and_one_stay_as_they_are(write):
     ("text", "label", "sentence"),
     [
         ("a,outcome\n1,2\n", "outcom", "has no column 'outcom'. Did you mean 'outcome'. Known: a, outcome."),
-        ("a,b\n1,2\n", None, "which column of .*mine.csv holds the targets. Name it as label. Known: a, b."),
+        (
+            "a,b\n1,2\n",
+            None,
+            r"which column of .*mine.csv holds the targets. Name it by label=, .* --label .* Known: a, b.",
+        ),
         ("x,y,label\n1,2,3\n", None, "which column"),
         ("a,y,y\n1,2,3\n", "y", "2 columns named 'y'"),
         ("1,2\n3,4\n", None, "a row that names its columns, but its first row is '1,2'"),
-        ("", None, "a row that names its columns, but its first row is ''"),
+        ("", None, "is empty"),
+        ("\n", None, "a row that names its columns, but its first row is ''"),
         ("y\n1\n", None, "has the column 'y' only"),
         (",x,y\n0,1,1\n1,2,1\n", None, "column 1 of .* has no name.*index=False"),
         ("x,y\n", None, "a header row but no data"),
@@ -174,6 +194,7 @@ def test_labels_zero_and_one_stay_as_they_are(write):
         ("id,x,y\ns1,1,1\n", None, "column 'id' of .*, line 2, is 's1', not a number. Remove the column"),
         ("x,y\n1,M\n2,B\n", None, "column 'y' of .* is 'M', not a number.*yours to say: replace them by -1"),
         ("x;y\n1,5;1\n", None, "column 'x' of .* is '1,5': write numbers with a decimal point"),
+        ('x,y\n"1,234.5",1\n', None, "column 'x' of .* is '1,234.5': write numbers .* without commas"),
     ],
 )
 def test_a_csv_file_that_is_no_table_of_numbers_is_answered_with_the_place(write, text, label, sentence):
@@ -192,6 +213,20 @@ def test_a_missing_file_is_answered_with_a_file_that_is_there(tmp_path, write):
         load(tmp_path / "zzzzz.npz")
     with pytest.raises(ValueError, match=r"There is no directory .*nowhere either"):
         load(tmp_path / "nowhere" / "genes.csv")
+    (tmp_path / "loop.csv").symlink_to("loop.csv")
+    with pytest.raises(ValueError, match=r"loop.csv is a link that leads to no file"):
+        load(tmp_path / "loop.csv")
+
+
+def test_a_file_that_may_not_be_read_is_a_sentence(write, monkeypatch):
+    def refused(*_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied", "mine")
+
+    path = write("mine.csv", "x,y\n1,2\n")
+    monkeypatch.setattr(type(path), "open", refused)  # root may read everything
+    for read in (load, gene_expression):
+        with pytest.raises(ValueError, match=r"mine.csv is damaged or cannot be read: Permission denied\.$"):
+            read(path)
 
 
 def test_a_directory_and_an_unknown_ending_are_refused(tmp_path, write):
@@ -207,9 +242,9 @@ def test_a_directory_and_an_unknown_ending_are_refused(tmp_path, write):
     ("name", "content", "sentence"),
     [
         ("text.npz", "x,y\n1,2\n", "is no .npz archive"),
-        ("empty.npz", "", "is no .npz archive"),
+        ("empty.npz", "", "is empty"),
         ("text.npy", "x,y\n1,2\n", "is no .npy array"),
-        ("empty.npy", "", "is no .npy array"),
+        ("empty.npy", "", "is empty"),
         ("header.npy", b"\x93NUMPY\x01\x00", "cannot be read"),
         ("picture.csv", b"\x89PNG\r\n\x1a\n\x00\x00\xff", "is not a text file in UTF-8"),
         ("latin.csv", "größe,y\n1,2\n".encode("latin-1"), "is not a text file in UTF-8"),

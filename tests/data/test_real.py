@@ -216,17 +216,62 @@ def test_numeric_labels_stay_as_they_are_and_the_usual_names_are_found(tmp_path)
     assert gene_expression(tmp_path / "numbers.npz").y.tolist() == [3.0, 4.0]
 
 
+@pytest.mark.parametrize("name", ["y", "label", "target", "class", "Y"])
+@pytest.mark.parametrize("labels", [["ill", "well"], [b"ill", b"well"], [0, 1]])
+def test_the_labels_of_arrays_have_the_usual_names_too(tmp_path, name, labels):
+    np.savez(tmp_path / "mine.npz", **{"X": np.eye(2), name: np.array(labels)})
+    assert gene_expression(tmp_path / "mine.npz").y.tolist() == [0.0, 1.0]
+
+
+WORDS = {"X": np.eye(3), "y": np.array(["ill", "well", "ill"])}
+
+
+@pytest.mark.parametrize(
+    ("arrays", "sentence"),
+    [
+        ({"y": np.array(["ill", "well"])}, r"one target for each of the 3 rows of x, but has shape \(2,\)"),
+        (
+            {"y": np.array(list("abab")), "X_test": np.eye(3), "y_test": np.array(list("bb"))},
+            "one target for each of the 3 rows",
+        ),
+        ({"X_test": np.eye(3), "y_test": [0, 1, 0]}, "are words in one part and numbers in the other"),
+        ({"X_test": np.eye(3)}, "needs both X_test and y_test"),
+        ({"y": np.array(["ill", "", "well"])}, "label 2 is missing: remove such samples"),
+        ({"y": np.array("ill")}, r"one target for each of the 3 rows of x, but has shape \(\)"),
+        ({"X": 3.0}, r"must be n x d, one row a sample, but has shape \(\)"),
+    ],
+)
+def test_arrays_with_labels_in_words_are_checked_as_those_with_numbers(tmp_path, arrays, sentence):
+    np.savez(tmp_path / "mine.npz", **(WORDS | arrays))
+    with pytest.raises(ValueError, match=sentence):
+        gene_expression(tmp_path / "mine.npz")
+
+
+def test_a_separator_inside_a_quoted_name_separates_nothing(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text('"a;b;c;d","e","y"\n1,2,ALL\n3,4,AML\n')
+    assert gene_expression(path).x.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+
+
 @pytest.mark.parametrize(
     ("text", "label", "sentence"),
     [
-        (TABLE, None, "which column of .* is the label"),
-        (TABLE, "outcom", "no single column 'outcom'. Did you mean 'outcome'"),
+        (TABLE, None, "which column of .* holds the targets. Name it by label="),
+        (TABLE, "outcom", "has no column 'outcom'. Did you mean 'outcome'"),
         (TABLE.replace("1.5", "NA"), "outcome", "column 'TP53', row 2 below the header, is 'NA'"),
         (TABLE.replace("1.5", "inf"), "outcome", "is 'inf', not a finite number"),
+        (
+            "a;b;y\n1,5;1;0\n2,5;2;1\n",
+            "y",
+            "column 'a', row 1 below the header, is '1,5': write numbers with",
+        ),
+        ('a,b,y\n"1,234",1,0\n"3,456",2,1\n', "y", "is '1,234': write numbers .* without commas"),
+        ("a,b,y\n1,NA,0\n2,NA,1\n", "y", "column 'b', row 1 below the header, is 'NA', not a finite number"),
+        ("a,b,y\n1,,0\n2,,1\n", "y", "column 'b', row 1 below the header, is '', not a finite number"),
         (TABLE.replace(",4,", ","), "outcome", "row 3 below the header has 4 cells"),
         ("id,y\na,1\n", "y", "no column of numbers beside the label 'y'"),
         ("y\n1\n", "y", "needs a header row"),
-        ("", "y", "needs a header row"),
+        ("", "y", "is empty"),
         (b"\xff\xfe\0", "y", "not a text file in UTF-8"),
     ],
 )
@@ -239,7 +284,10 @@ def test_a_table_that_cannot_be_read_is_answered_with_a_sentence(tmp_path, text,
 
 def test_gene_expression_never_unpickles(tmp_path):
     np.savez(tmp_path / "trap.npz", X=np.eye(2), y=np.array([Trap(), Trap()], dtype=object))
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(
+        ValueError,
+        match=r"the array 'y' of .* cannot be read: it holds pickled objects",
+    ):
         gene_expression(tmp_path / "trap.npz")
     assert pickle.dumps(Trap())
 

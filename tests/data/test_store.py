@@ -1,24 +1,23 @@
+import errno
 import gzip
-import hashlib
 import io
 import os
 import subprocess
 import sys
 import tarfile
+import tempfile
 import threading
 import time
-import zipfile
 from collections import Counter
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 import rankfall as rf
-from rankfall.data import catalogue, download, recognise, store
+from rankfall.data import catalogue, download, store
 
 SAMPLES = Path(os.environ.get("RANKFALL_TEST_DATA") or Path(__file__).parents[3] / "shared" / "data")
 needs_samples = pytest.mark.skipif(
@@ -205,6 +204,24 @@ def test_a_mirror_that_is_no_address_is_a_mistake(cache, monkeypatch):
         rf.data.fetch("autism")
 
 
+def test_an_address_that_cannot_be_parsed_is_a_mistake_in_the_variable(cache, monkeypatch):
+    monkeypatch.setenv("RANKFALL_MIRROR", "http://[::1/data")
+    with pytest.raises(
+        ValueError, match=r"RANKFALL_MIRROR must be an address like .* not 'http://\[::1/data'"
+    ):
+        rf.data.fetch("autism")
+
+
+@pytest.mark.parametrize(
+    "address", ["http://me:secret@127.0.0.1:9/x", "ftp://me:secret@x", "me:secret@x", "http://me:se/cret@[x"]
+)
+def test_a_password_in_an_address_is_never_told(cache, mirror, monkeypatch, address):
+    monkeypatch.setenv("RANKFALL_MIRROR", address)
+    with pytest.raises(ValueError, match=r"could not be fetched|RANKFALL_MIRROR must be") as refusal:
+        rf.data.fetch("autism")
+    assert "cret" not in str(refusal.value)
+
+
 @pytest.mark.parametrize("name", ["gordon", "neuroblastoma"])
 def test_what_has_no_verified_download_says_where_it_comes_from(cache, name):
     with pytest.raises(
@@ -259,7 +276,7 @@ def test_two_processes_that_fetch_at_once_share_one_download(cache, mirror, caps
     other = subprocess.Popen([*GET, "mnist"], stdout=subprocess.PIPE)
     while other.poll() is None and not mirror.asked:
         time.sleep(0.01)
-    rf.data.fetch("mnist")
+    assert download.bring(catalogue.CATALOGUE["mnist"]) == 0
     assert capsys.readouterr().err == f"Another process is writing to {cache}: waiting for it.\n"
     assert b"mnist: fetched and verified" in other.communicate(timeout=60)[0]
     assert other.returncode == 0
@@ -302,6 +319,66 @@ def test_a_cache_that_cannot_be_written_to_is_a_sentence(tmp_path, monkeypatch):
         rf.data.take(tmp_path)
 
 
+@needs_samples
+def test_a_full_disk_is_a_sentence_and_leaves_nothing(cache, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(
+        ValueError, match=r"cache cannot be written to \(No space left on device\): make room"
+    ):
+        rf.data.take(SAMPLES / "autism")
+    assert in_place(cache) == []
+
+
+@needs_samples
+def test_a_cache_that_is_read_only_is_a_sentence(cache, monkeypatch):
+    def refused(*_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied", str(cache / ".incoming-x"))
+
+    monkeypatch.setattr(tempfile, "mkdtemp", refused)  # root may write everywhere
+    with pytest.raises(ValueError, match=r"cannot be written to \(Permission denied\).* RANKFALL_DATA"):
+        rf.data.take(SAMPLES / "autism")
+
+
+@needs_samples
+@pytest.mark.parametrize("way", ["autism", "autism/autism.csv"])
+def test_what_is_in_the_place_of_a_file_is_named(cache, way):
+    (cache / way).parent.mkdir(parents=True)
+    if way == "autism":
+        (cache / way).write_text("")
+    else:
+        (cache / way).mkdir()
+    assert not rf.data.available("autism")
+    with pytest.raises(
+        ValueError, match=r"autism.csv cannot be read \((Is|Not) a directory\): `rankfall data"
+    ):
+        rf.data.autism()
+    with pytest.raises(ValueError, match=rf"{way} cannot be written to .* remove what is in the way"):
+        rf.data.take(SAMPLES / "autism")
+
+
+@needs_samples
+def test_a_cached_file_that_cannot_be_read_is_replaced_by_an_import(cache, monkeypatch):
+    rf.data.take(SAMPLES / "autism")
+    kept, read = cache / "autism" / "autism.csv", Path.read_bytes
+
+    def refused(path):
+        if path == kept:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refused)  # root may read everything
+    with pytest.raises(
+        ValueError, match=r"autism.csv cannot be read \(Permission denied\): `rankfall data get"
+    ):
+        rf.data.autism()
+    before = kept.stat().st_ino
+    rf.data.take(SAMPLES / "autism")
+    assert kept.stat().st_ino != before
+
+
 # Reading
 
 
@@ -321,113 +398,3 @@ def test_a_file_that_was_altered_in_the_cache_is_refused_and_fetched_again(cache
         rf.data.autism()
     rf.data.fetch("autism")
     assert rf.data.autism().n == 104
-
-
-# Importing
-
-
-def taken(path):
-    return [(found.known[0].name, found.known[1].name) for found in rf.data.take(path) if found.known]
-
-
-def refusals(path):
-    return [found.refusal for found in rf.data.take(path) if not found.known]
-
-
-LABELS = ("mnist", "t10k-labels-idx1-ubyte")
-
-
-@needs_samples
-def test_mnist_is_taken_in_any_wrapping_whatever_it_is_called(cache, tmp_path):
-    official = (SAMPLES / "mnist" / "t10k-labels-idx1-ubyte.gz").read_bytes()
-    plain = gzip.decompress(official)
-    wrapped = {"a.gz": official, "b": plain, "c.gz": gzip.compress(plain, 1)}
-    for name, content in wrapped.items():
-        (tmp_path / name).write_bytes(content)
-    with zipfile.ZipFile(tmp_path / "d.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("inside/labels", plain)
-        archive.writestr("inside/notes.txt", "hello")
-    with tarfile.open(tmp_path / "e.tar", "w") as tar:
-        tar.add(tmp_path / "a.gz", "../a.gz")
-    for name in (*wrapped, "d.zip", "e.tar"):
-        (cache / LABELS[0] / LABELS[1]).unlink(missing_ok=True)
-        assert taken(tmp_path / name) == [LABELS], name
-        assert (cache / LABELS[0] / LABELS[1]).read_bytes() == plain
-    assert taken(tmp_path) == [LABELS] * 6  # the cache itself is in that folder
-    assert not rf.data.available("mnist")
-    assert [file.name for file in store.missing(catalogue.CATALOGUE["mnist"])][-1] == "t10k-images-idx3-ubyte"
-
-
-@needs_samples
-def test_a_batch_of_cifar10_in_an_npz_file_becomes_its_official_binary_file(cache):
-    assert taken(SAMPLES / "cifar10" / "test_batch.npz") == [("cifar10", "test_batch.bin")]
-    content = (cache / "cifar10" / "test_batch.bin").read_bytes()
-    # The SHA1 that was published with the binary version.
-    assert hashlib.sha1(content).hexdigest() == "67eb016db431130d61cd03c7ad570b013799c88c"
-
-
-@needs_samples
-def test_the_same_numbers_in_a_table_are_the_same_set(cache, tmp_path):
-    with np.load(SAMPLES / "gene_expression" / "golub.npz") as arrays:
-        x, y = arrays["X"], arrays["y"]
-    rows = [["", *(f"g{i}" for i in range(x.shape[1])), "class"]]
-    rows += [
-        [str(i), *map(repr, row.tolist()), ("ALL", "AML")[k]]
-        for i, (row, k) in enumerate(zip(x, y, strict=True))
-    ]
-    (tmp_path / "leukaemia.csv").write_text("\n".join(",".join(row) for row in rows))
-    assert taken(tmp_path / "leukaemia.csv") == [("golub", "golub.npy")]
-    np.testing.assert_array_equal(rf.data.golub().x, x)
-    np.savez(tmp_path / "other.npz", X=x, y=1 - y)
-    assert refusals(tmp_path / "other.npz") == [recognise._FOREIGN]
-
-
-@pytest.fixture
-def packed_labels():
-    return gzip.compress(b"\0\0\x08\x01\0\0\0\x03abc")
-
-
-def test_damaged_and_foreign_files_are_refused_each_with_its_sentence(cache, tmp_path, packed_labels):
-    files = {
-        "t10k-labels-idx1-ubyte.gz": (
-            packed_labels[:-9],
-            "t10k-labels-idx1-ubyte.gz of MNIST has 22 bytes instead of",
-        ),
-        "half.gz": (packed_labels[:-9], "is damaged: Compressed file ended"),
-        "labels.gz": (packed_labels, "no known set has"),
-        "labels": (gzip.decompress(packed_labels), "is an IDX file, but not of MNIST"),
-        "autism.csv": (b"a,b\n1,2\n", "autism.csv of autism has 8 bytes instead of 7,041"),
-        "data_batch_1": (b"\x80\x02}q.", "is a pickle, which could run anything and is never opened"),
-        "empty": (b"", "no known set has"),
-        "broken.zip": (b"PK\x03\x04rest", "is damaged"),
-    }
-    for name, (content, sentence) in files.items():
-        (tmp_path / name).write_bytes(content)
-        (refusal,) = refusals(tmp_path / name)
-        assert sentence in refusal, name
-    assert in_place(cache) == []
-
-
-def test_an_import_never_unpickles_and_never_opens_a_zip_in_a_zip(cache, tmp_path):
-    np.savez(tmp_path / "trap.npz", X=np.eye(2), y=np.array([Trap(), Trap()], dtype=object))
-    assert "allow_pickle=False" in refusals(tmp_path / "trap.npz")[0]
-    inner = io.BytesIO()
-    with zipfile.ZipFile(inner, "w") as archive:
-        archive.writestr("a.txt", "hello")
-    with zipfile.ZipFile(tmp_path / "nested.zip", "w") as archive:
-        archive.writestr("inner.zip", inner.getvalue())
-    assert refusals(tmp_path / "nested.zip") == [recognise._FOREIGN]
-
-
-class Trap:
-    def __reduce__(self):
-        return _sprung, ()
-
-
-def _sprung():
-    raise AssertionError("something was unpickled")
-
-
-def test_a_path_that_is_not_there_is_a_sentence(cache, tmp_path):
-    with pytest.raises(ValueError, match="there is no file"):
-        rf.data.take(tmp_path / "nothing")

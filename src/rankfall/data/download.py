@@ -1,6 +1,7 @@
 """Real data from their mirrors: fetched beside the cache, verified, and only then kept."""
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -25,20 +26,27 @@ def fetch(name: str) -> Path:
     mirror of your own, which is tried first: it serves `<address>/<set>/<file>`. What is fetched must
     have the known checksum; what has not is put aside, never used. What is here and damaged is replaced.
     """
-    each = real_set(name)
+    bring(real_set(name))
+    return store.folder() / name
+
+
+def bring(each: RealSet) -> int:
+    """How many downloads it took to have the set here: none if it was, or if another process brought it."""
     if _complete(each):
-        return store.folder() / name
+        return 0
     if not each.downloads:
         raise ValueError(
             f"{each.title} has no download whose content could be verified: {store.how_to_get(each)}"
         )
+    came = 0
     with store.writing() as incoming:
         if not _complete(each):  # it may have come while this process waited
             for number, download in enumerate(each.downloads, start=1):
                 if not _has_come(each, download):
                     of = f" ({number} of {len(each.downloads)})" if len(each.downloads) > 1 else ""
                     _keep_all(each, _fetched(each, download, incoming, of), incoming)
-    return store.folder() / name
+                    came += 1
+    return came
 
 
 def _complete(each: RealSet) -> bool:
@@ -77,15 +85,30 @@ def _fetched(each: RealSet, download: File, incoming: Path, of: str) -> Path:
                 return path
             aside = store.set_aside(path, f"{each.name}-{download.name}")
             tried.append(f"{address}: what came {fault}; it is not used, and kept aside as {aside}")
-    raise ValueError(_nothing_came(each, download, tried))
+    raise ValueError(_nothing_came(each, download, list(map(_without_password, tried))))
 
 
 def _addresses(each: RealSet, download: File) -> list[str]:
     own = os.environ.get("RANKFALL_MIRROR")
-    if own and urlsplit(own).scheme not in ("http", "https"):
-        raise ValueError(f"RANKFALL_MIRROR must be an address like https://mirror.example/data, not {own!r}.")
+    if own and not _is_address(own):
+        raise ValueError(
+            "RANKFALL_MIRROR must be an address like https://mirror.example/data, "
+            f"not {_without_password(own)!r}."
+        )
     first = [f"{own.rstrip('/')}/{each.name}/{download.name}"] if own else []
     return first + [mirror + download.name for mirror in each.mirrors]
+
+
+def _is_address(text: str) -> bool:
+    try:
+        return urlsplit(text).scheme in ("http", "https")
+    except ValueError:  # brackets that hold no IPv6 address
+        return False
+
+
+def _without_password(text: str) -> str:
+    """The text without the name and the password that an address in it may start with."""
+    return re.sub(r"(?<=//)\S*@|^[^/\s]*@", "", text)
 
 
 class _Refused(Exception):
@@ -141,6 +164,8 @@ def _reason(error: Exception) -> str:
     response = getattr(error, "response", None)
     if response is not None:
         return f"it answers {response.status_code} {response.reason}"
+    if isinstance(error, requests.exceptions.InvalidURL):
+        return "it is no address"  # the library would tell a part of it, and of its password
     if isinstance(error, requests.Timeout):
         return "it does not answer in time"
     if isinstance(error, requests.exceptions.ChunkedEncodingError):

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ _IDX_BYTES = 0x08  # the type code of unsigned bytes, the only one that MNIST an
 _SEPARATORS = ",;\t"
 _GAPS = ("", "na", "n/a", "nan", "null", "none")
 LABELS = ("y", "label", "target", "class")  # what a column of labels is usually called
+NO_COMMAS = "write numbers with a decimal point, and without commas."
 
 
 def idx(content: bytes, what: str) -> np.ndarray:
@@ -64,21 +66,21 @@ class Table:
     what: str
 
     def numbers(self, column: int) -> np.ndarray | None:
-        """The column as finite numbers, or None if no cell of it is one; a mixture of both is refused."""
+        """The column as finite numbers, or None if it holds words; a mixture, or gaps alone, are refused."""
         cells = self.columns[column]
         try:
             values = np.array(cells, dtype=np.float64)
         except ValueError:
             values = np.array([_number(cell) for cell in cells])
-            if np.isnan(values).all():
+            if np.isnan(values).all() and not all(is_gap(cell) or has_commas(cell) for cell in cells):
                 return None
         bad = ~np.isfinite(values)
         if bad.any():
             row = int(np.argmax(bad))
-            raise ValueError(
-                f"{self.what}: column {self.header[column]!r}, row {row + 1} below the header, is "
-                f"{cells[row]!r}, not a finite number: remove or impute it first."
-            )
+            where = f"{self.what}: column {self.header[column]!r}, row {row + 1} below the header, is"
+            if has_commas(cells[row]):
+                raise ValueError(f"{where} {cells[row]!r}: {NO_COMMAS}")
+            raise ValueError(f"{where} {cells[row]!r}, not a finite number: remove or impute it first.")
         return values
 
     def classes(self, column: int) -> np.ndarray:
@@ -86,7 +88,7 @@ class Table:
         values = self.numbers(column)
         if values is not None:
             return values
-        gaps = [row for row, cell in enumerate(self.columns[column], 1) if cell.strip().lower() in _GAPS]
+        gaps = [row for row, cell in enumerate(self.columns[column], 1) if is_gap(cell)]
         if gaps:
             raise ValueError(
                 f"{self.what}: the label in row {gaps[0]} below the header is missing: remove such rows."
@@ -105,10 +107,11 @@ def table(content: bytes, what: str) -> Table:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError(f"{what} is not a text file in UTF-8: export it as .csv in that encoding.") from None
-    first = text.partition("\n")[0]
-    separator = max(_SEPARATORS, key=first.count)
+    lines = io.StringIO(text, newline="")
+    mark, _ = separator(lines.readline())
+    lines.seek(0)
     try:
-        rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator) if row]
+        rows = [row for row in csv.reader(lines, delimiter=mark) if row]
     except csv.Error as error:
         raise ValueError(f"{what} is no table: {error}.") from None
     if len(rows) < 2 or len(rows[0]) < 2:
@@ -125,6 +128,31 @@ def table(content: bytes, what: str) -> Table:
     if all(np.isfinite(_number(cell)) for cell in header):
         raise ValueError(f"{what} must start with a row that names its columns, not with numbers.")
     return Table(header, [list(cells) for cells in zip(*rows[1:], strict=True)], what)
+
+
+def separator(first: str) -> tuple[str, int]:
+    """What separates the cells of a table with this first line, and into how many, quoted cells whole."""
+    bare = re.sub('"[^"]*"', "", first)
+    mark = max(_SEPARATORS, key=bare.count)
+    return mark, bare.count(mark) + 1
+
+
+def is_gap(cell: str) -> bool:
+    """Does the cell say that nothing is known?"""
+    return cell.strip().lower() in _GAPS
+
+
+def has_commas(cell: str) -> bool:
+    """Is the cell a number but for its commas, decimal ones or of thousands?"""
+    return "," in cell and not np.isnan(_number(cell.replace(",", "")))
+
+
+def fault(error: Exception) -> str:
+    """What is the matter with a file whose reading ended so, as the rest of a sentence that names it."""
+    if "allow_pickle" in str(error):
+        return "cannot be read: it holds pickled objects, which could run anything and are never opened"
+    told = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return f"is damaged or cannot be read: {told.rstrip('.')}"
 
 
 def _number(cell: str) -> float:

@@ -7,6 +7,7 @@ unless it says otherwise.
 
 from collections.abc import Callable
 from math import ceil
+from numbers import Real
 
 import numpy as np
 
@@ -23,6 +24,10 @@ def pair(data: Data, positive: float, negative: float) -> Data:
     The class named first is the positive one: `pair(mnist(), 0, 1)` asks "is it a 0?". For labels 0 and 1
     that are to become -1 and +1, say `pair(data, 1, 0)`.
     """
+    asked: tuple[object, object] = (positive, negative)
+    for given in asked:
+        if not isinstance(given, Real):
+            raise ValueError(f"a class of {data.name!r} is a number, not {given!r}.")
     if positive == negative:
         raise ValueError(f"pair() needs two different classes, but both are {positive!r}.")
     known = _classes(data)
@@ -40,7 +45,7 @@ def subset(data: Data, n: int, seed: int = 0, balanced: bool = False) -> Data:
     same draw, so that a growing n adds samples and changes none.
     """
     n = _count("n", n)
-    order = np.random.default_rng(seed).permutation(data.n)
+    order = np.random.default_rng(_seed(seed)).permutation(data.n)
     if balanced:
         order = order[np.sort(_equally_many(data, n, order))]
     elif n > data.n:
@@ -64,7 +69,7 @@ def split(data: Data, test: float = 0.2, seed: int = 42) -> Data:
         )
     count = _held_out(data, test)
     # scikit-learn draws from NumPy's legacy generator, whose stream is frozen.
-    order = np.random.RandomState(seed).permutation(data.n)
+    order = np.random.RandomState(_seed(seed)).permutation(data.n)
     name = f"{data.name}, split {data.n - count}/{count}"
     held_out, kept = order[:count], order[count:]
     part = Data(_rows(data.x, held_out), data.y[held_out], f"{name} test")
@@ -147,12 +152,18 @@ def _equally_many(data: Data, n: int, order: np.ndarray) -> np.ndarray:
     return np.concatenate([place[:each] for place in places])
 
 
-# Numbers of samples
+# Numbers of samples, and seeds
 
 
 def _count(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise ValueError(f"{name} must be a positive whole number, not {value!r}.")
+    return int(value)
+
+
+def _seed(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+        raise ValueError(f"the seed must be a whole number from 0 on, not {value!r}.")
     return int(value)
 
 

@@ -5,6 +5,7 @@ Nothing is downloaded here: `rankfall data get` does that, and `rankfall data im
 
 import gzip
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +15,7 @@ from ..naming import suggestion
 from . import formats
 from .catalogue import real_set
 from .dataset import Data
-from .files import load
+from .files import label_column, npy, npz, read_file
 from .store import read
 
 
@@ -106,22 +107,17 @@ def neuroblastoma() -> Data:
     return Data(x, table.classes(label), "neuroblastoma")
 
 
-def gene_expression(path: str | Path, label: str | None = None, name: str | None = None) -> Data:
+def gene_expression(path: str | Path, label: str | int | None = None, name: str | None = None) -> Data:
     """Any matrix of gene expression with one label for each sample, from a .csv, .npz or .npy file.
 
     As `load`, and made for tables as biologists keep them: labels in words become the class numbers
     0, 1, ... in sorted order, and columns that hold names instead of numbers, or that have no name (row
-    names), are left out. A column of numbers with a gap in it is refused. `label` is the column, or the
-    array of an .npz file, with the labels; if not given, the only one called y, label, target or class.
+    names), are left out. A column of numbers with a gap in it, or of gaps alone, is refused. `label` is the
+    column, or the array of an .npz file, with the labels; if not given, the only one called y, label,
+    target or class.
     """
-    path = Path(path)
-    if path.suffix.lower() == ".csv" and path.is_file():
-        return _labelled_table(path, label, name or path.stem)
-    if path.suffix.lower() == ".npz" and path.is_file():
-        words = _words(path, label or "y", name or path.stem)
-        if words is not None:
-            return words
-    return load(path, label, name)
+    arrays = partial(npz, numbered=_class_numbers)
+    return read_file(path, label, name, {".npz": arrays, ".npy": npy, ".csv": _labelled_table})
 
 
 def _images(name: str, ending: str, unpack: Callable[[bytes], bytes], mean: float, std: float) -> Data:
@@ -184,36 +180,32 @@ def _matrix(name: str) -> Data:
     return Data(matrix[:, :-1], matrix[:, -1], name)
 
 
-def _labelled_table(path: Path, label: str | None, name: str) -> Data:
+def _labelled_table(path: Path, label: str | int | None, name: str) -> Data:
     table = formats.table(path.read_bytes(), str(path))
-    if label is None:
-        usual = [column for column in table.header if column.lower() in formats.LABELS]
-        if len(usual) != 1:
-            raise ValueError(f"which column of {path} is the label? {suggestion('label', table.header)}")
-        label = usual[0]
-    if table.header.count(label) != 1:
-        raise ValueError(f"{path} has no single column {label!r}. {suggestion(label, table.header)}")
-    target = table.header.index(label)
+    target = label_column(path, table.header, label)
     named = [i for i, column in enumerate(table.header) if column and i != target]
     features = [values for i in named if (values := table.numbers(i)) is not None]
     if not features:
-        raise ValueError(f"{path} has no column of numbers beside the label {label!r}.")
+        raise ValueError(f"{path} has no column of numbers beside the label {table.header[target]!r}.")
     return Data(np.stack(features, axis=1), table.classes(target), name)
 
 
-def _words(path: Path, label: str, name: str) -> Data | None:
-    """The data of an .npz file whose labels are words; None where `load` does better."""
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            x = "X" if "X" in archive and "x" not in archive else "x"
-            if x not in archive or label not in archive or archive[label].dtype.kind not in "US":
-                return None
-            parts = [(archive[x], archive[label])]
-            if f"{x}_test" in archive and f"{label}_test" in archive:
-                parts.append((archive[f"{x}_test"], archive[f"{label}_test"]))
-    except Exception:  # damaged, or pickled: load says what it is
-        return None
-    numbers = formats.class_numbers(np.concatenate([labels for _, labels in parts]))
-    n = len(parts[0][0])
-    test = Data(parts[1][0], numbers[n:], f"{name} test") if len(parts) > 1 else None
-    return Data(parts[0][0], numbers[:n], name, test)
+def _class_numbers(path: Path, parts: list[np.ndarray]) -> list[np.ndarray]:
+    """The labels of the training and the test part: words become class numbers, the same in both."""
+    words = [labels.dtype.kind in "US" for labels in parts]
+    if not any(words):
+        return parts
+    if not all(words):
+        raise ValueError(
+            f"the labels of {path} are words in one part and numbers in the other: make both alike."
+        )
+    flat = np.concatenate([_text(labels).ravel() for labels in parts])
+    if gaps := [row for row, word in enumerate(flat.tolist(), 1) if formats.is_gap(word)]:
+        raise ValueError(f"{path}: label {gaps[0]} is missing: remove such samples.")
+    ends = np.cumsum([labels.size for labels in parts])
+    numbers = np.split(formats.class_numbers(flat), ends[:-1])
+    return [each.reshape(labels.shape) for each, labels in zip(numbers, parts, strict=True)]
+
+
+def _text(labels: np.ndarray) -> np.ndarray:
+    return np.char.decode(labels, "utf-8", "surrogateescape") if labels.dtype.kind == "S" else labels

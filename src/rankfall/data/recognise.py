@@ -5,10 +5,9 @@ Archives are read member by member and never unpacked onto the disk, and nothing
 
 import gzip
 import io
-import lzma
+import os
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,25 +16,19 @@ import numpy as np
 
 from . import formats, store
 from .catalogue import CATALOGUE, File, RealSet, identify
+from .files import no_file
 
 _LARGEST = 2**28  # bytes; no known file has as many, so a bomb of zeros is not blown up further
+_LARGEST_TEXT = 2**26
 _GZIP = b"\x1f\x8b"
 _PICKLES = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch")
-_DAMAGE = (
-    OSError,
-    EOFError,
-    ValueError,
-    KeyError,
-    MemoryError,
-    NotImplementedError,  # a compression that zipfile does not know
-    RuntimeError,  # an encrypted archive
-    zlib.error,
-    lzma.LZMAError,
-    zipfile.BadZipFile,
-    tarfile.TarError,
-)
+_UNOPENED = (b"\xfd7zXZ\0", b"BZh", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c", b"Rar!")
 _FEATURES = ("genes", "transcripts", "introns")
-_FOREIGN = "has a content that no known set has; rankfall.data.gene_expression reads tables of your own"
+_SEQC = ("is_training", "y_3yr", *(f"X_{features}" for features in _FEATURES))
+_FOREIGN = (
+    "has a content that no known set has. Gene sets are taken as .csv with a label column, or as .npz with X "
+    "and y; rankfall.data.gene_expression reads tables of your own"
+)
 
 
 @dataclass(frozen=True)
@@ -61,7 +54,7 @@ def take(path: str | Path) -> list[Found]:
 def taking(path: Path) -> Iterator[Found]:
     """`take`, telling of each file as soon as it is taken."""
     if not path.exists():
-        raise ValueError(f"there is no file {path}.")
+        raise no_file(path)
     with store.writing() as incoming:
         for found in recognise(path):
             if found.known is not None and not store.is_kept(*found.known):
@@ -72,44 +65,65 @@ def taking(path: Path) -> Iterator[Found]:
 def recognise(path: Path) -> Iterator[Found]:
     """What is in a file, in all files of a folder, or in all members of an archive."""
     if path.is_dir():
-        for inner in sorted(inner for inner in path.rglob("*") if inner.is_file()):
-            yield from recognise(inner)
+        yield from _folder(path)
         return
     if not path.is_file():
         yield Found(str(path), refusal="is neither a file nor a folder")
         return
     try:
-        if _is_tar(path):
-            yield from _tar(path)
-        elif path.stat().st_size > _LARGEST:
-            yield Found(str(path), refusal="is larger than any known file")
+        with path.open("rb") as plain:
+            packed = plain.read(2) == _GZIP
+        with gzip.GzipFile(path) if packed else path.open("rb") as file:
+            if _is_tar(file):
+                yield from _tar(path, file)
+                return
+        if path.stat().st_size > _LARGEST:
+            yield Found(str(path), refusal="is larger than any known file", foreign=True)
         else:
             yield from _blob(str(path), path.read_bytes())
-    except _DAMAGE as error:
-        yield Found(str(path), refusal=f"is damaged or cannot be read: {error}")
+    except Exception as error:  # one bad file must not end the import of the others
+        yield Found(str(path), refusal=formats.fault(error))
 
 
-def _is_tar(path: Path) -> bool:
-    """Is it a tar archive, compressed or not? Told by the mark in its first block."""
-    with path.open("rb") as file:
+def _folder(path: Path) -> Iterator[Found]:
+    unread: list[OSError] = []
+    walk = os.walk(path, onerror=unread.append)
+    paths = [os.path.join(folder, name) for folder, _, names in walk for name in names]
+    files = [Path(each) for each in paths if os.path.isfile(each)]
+    yield from (Found(str(error.filename), refusal=formats.fault(error)) for error in unread)
+    if not files and not unread:
+        yield Found(str(path), refusal="is a folder without files")
+    for file in sorted(files):
+        yield from recognise(file)
+
+
+def _is_tar(file: io.BufferedIOBase) -> bool:
+    """Does a tar archive start here? Told by the mark in its first block, or the checksum of old ones."""
+    try:
         start = file.read(512)
-    if start[:2] == _GZIP:
-        try:
-            with gzip.open(path) as file:
-                start = file.read(512)
-        except _DAMAGE:
-            return False
-    return start[257:262] == b"ustar"
+        file.seek(0)
+        return start[257:262] == b"ustar" or bool(tarfile.TarInfo.frombuf(start, "utf-8", "replace"))
+    except Exception:  # no header, or a damaged file: `_blob` says so
+        return False
 
 
-def _tar(path: Path) -> Iterator[Found]:
-    with tarfile.open(path) as archive:
+def _tar(path: Path, file: io.BufferedIOBase) -> Iterator[Found]:
+    with tarfile.open(fileobj=file, mode="r:") as archive:
         for member in archive:
             where = f"{path}: {member.name}"
             if member.isfile() and member.size > _LARGEST:
-                yield Found(where, refusal="is larger than any known file")
-            elif member.isfile() and (file := archive.extractfile(member)) is not None:
-                yield from _blob(where, file.read())
+                yield Found(where, refusal="is larger than any known file", foreign=True)
+            elif member.isfile() and (content := archive.extractfile(member)) is not None:
+                yield from _blob(where, content.read())
+        # The archive ends with zeros. Where they are not, tarfile just stops, as if there were no more files;
+        # and only the end of a compressed file has its checksum.
+        file.seek(archive.offset)
+        zeros = file.read(512) == bytes(512)
+        while more := file.read(2**20):
+            zeros = zeros and not more.strip(b"\0")
+        if not zeros:
+            at = f"at byte {archive.offset:,} there is neither a file nor the end"
+            yield Found(str(path), refusal=f"is damaged: {at}, and what follows was not read")
 
 
 def _blob(where: str, content: bytes, packed: bool = True) -> Iterator[Found]:
@@ -123,44 +137,50 @@ def _blob(where: str, content: bytes, packed: bool = True) -> Iterator[Found]:
                 candidates = [file.read(_LARGEST)]
         elif content[:4] == b"PK\x03\x04":
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
-                members = [member for member in archive.infolist() if not member.is_dir()]
+                members = [member for member in archive.infolist() if not member.filename.endswith("/")]
                 if packed and not all(member.filename.endswith(".npy") for member in members):
                     yield from _zip(where, archive, members)
                     return
                 if sum(member.file_size for member in members) > _LARGEST:
-                    yield Found(where, refusal="is larger than any known file")
+                    yield Found(where, refusal="is larger than any known file", foreign=True)
                     return
             candidates = _of_npz(content)
         else:
-            candidates = _of_table(content)
-    except _DAMAGE as error:
-        yield _refused(where, content) if _namesakes(where) else Found(where, refusal=f"is damaged: {error}")
+            candidates = _with_other_line_ends(content) + _of_table(content)
+    except Exception as error:
+        yield _refused(where, content) if _namesakes(where) else Found(where, refusal=formats.fault(error))
         return
     found = [Found(where, known, each) for each in candidates if (known := identify(each))]
-    yield from found or [_refused(where, content)]
+    yield from found or [_refused(where, content, *candidates)]
 
 
 def _zip(where: str, archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> Iterator[Found]:
     for member in members:
         name = f"{where}: {member.filename}"
         if member.file_size > _LARGEST:
-            yield Found(name, refusal="is larger than any known file")
+            yield Found(name, refusal="is larger than any known file", foreign=True)
+            continue
+        try:
+            content = archive.read(member)
+        except Exception as error:
+            yield Found(name, refusal=formats.fault(error))
         else:
-            yield from _blob(name, archive.read(member), packed=False)
+            yield from _blob(name, content, packed=False)
 
 
 def _of_npz(content: bytes) -> list[bytes]:
     """A set in an .npz file: CIFAR-10's x and y, X and y of genes, or the three matrices of SEQC."""
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        names = set(arrays.files)
-        if names >= {"y_3yr", "is_training"} | {f"X_{features}" for features in _FEATURES}:
-            labels = [arrays["is_training"], arrays["y_3yr"]]
-            kept = [np.column_stack([arrays[f"X_{features}"], *labels]) for features in _FEATURES]
-            return [formats.npy_bytes(matrix) for matrix in kept]
-        if "y" not in names or not names & {"x", "X"}:
-            return []
-        x, y = arrays["x" if "x" in names else "X"], arrays["y"]
-    if x.shape[1:] == (32, 32, 3) and x.dtype == np.uint8 and y.shape == (len(x),):
+        held = {name: np.asarray(arrays[name]) for name in (*_SEQC, "X", "x", "y") if name in arrays}
+    if any(array.dtype.kind not in "biufUS" for array in held.values()):
+        return []
+    if held.keys() >= set(_SEQC):
+        labels = [held["is_training"], held["y_3yr"]]
+        return [formats.npy_bytes(np.column_stack([held[f"X_{each}"], *labels])) for each in _FEATURES]
+    if "y" not in held or not held.keys() & {"x", "X"}:
+        return []
+    x, y = held["x" if "x" in held else "X"], held["y"]
+    if x.shape[1:] == (32, 32, 3) and x.dtype == np.uint8 and y.dtype.kind in "iu" and y.shape == (len(x),):
         return [formats.cifar_bytes(x, y)]
     if x.ndim == 2 and x.dtype.kind in "fiu" and y.shape == (len(x),):
         labels_of = y if y.dtype.kind in "fiub" else formats.class_numbers(y)
@@ -168,27 +188,35 @@ def _of_npz(content: bytes) -> list[bytes]:
     return []
 
 
+def _with_other_line_ends(content: bytes) -> list[bytes]:
+    """The same text as it is after a way through Windows, Unix or git."""
+    if len(content) > _LARGEST_TEXT or b"\0" in content:
+        return []
+    lines = [line for line in content.splitlines() if line]
+    return [mark.join(lines) + end for mark in (b"\n", b"\r\n") for end in (b"", mark)]
+
+
 def _of_table(content: bytes) -> list[bytes]:
     """A table of genes, with its label column moved to the end; which column that is has to be tried."""
     header = content[: 2**20].partition(b"\n")[0]
-    width = 1 + max(header.count(mark) for mark in (b",", b";", b"\t"))
+    _, width = formats.separator(header.decode("utf-8", "replace"))
     if b"\0" in header or not any(0 < width - each.features < 4 for each in CATALOGUE.values()):
         return []  # no table of a known set, and perhaps a large one
     try:
         table = formats.table(content, "the file")
         columns = [table.numbers(i) if name else None for i, name in enumerate(table.header)]
-    except ValueError:
+        named = [i for i, name in enumerate(table.header) if name.lower() in formats.LABELS]
+        candidates = []
+        for label in dict.fromkeys([*named, len(columns) - 1, 0]):
+            features = [values for i, values in enumerate(columns) if i != label and values is not None]
+            if features:
+                candidates.append(formats.npy_bytes(np.column_stack([*features, table.classes(label)])))
+    except ValueError:  # gaps, or no table at all
         return []
-    named = [i for i, name in enumerate(table.header) if name.lower() in formats.LABELS]
-    candidates = []
-    for label in dict.fromkeys([*named, len(columns) - 1, 0]):
-        features = [values for i, values in enumerate(columns) if i != label and values is not None]
-        if features:
-            candidates.append(formats.npy_bytes(np.column_stack([*features, table.classes(label)])))
     return candidates
 
 
-def _refused(where: str, content: bytes) -> Found:
+def _refused(where: str, content: bytes, *unpacked: bytes) -> Found:
     """The most helpful thing that can be said of a file that is not known."""
     name = _name(where)
     faults = [f"of {each.title} {file.fault(content)}" for each, file in _namesakes(where)]
@@ -205,7 +233,20 @@ def _refused(where: str, content: bytes) -> Found:
         return Found(
             where, refusal="is an IDX file, but not of MNIST; of Fashion-MNIST the official .gz are taken"
         )
-    return Found(where, refusal=_FOREIGN, foreign=True)
+    if any(each.startswith(_UNOPENED) or _is_tar(io.BytesIO(each)) for each in (content, *unpacked)):
+        return Found(
+            where,
+            refusal="is an archive of a kind that is not opened, or inside another one: unpack it first, or "
+            "bring it as .gz, .tar, .tar.gz or .zip",
+        )
+    endings = (".npz", ".csv")
+    if called := [each.title for each in CATALOGUE.values() for end in endings if name == each.name + end]:
+        return Found(
+            where,
+            refusal=f"is called like {called[0]}, but has other numbers: they must be the same, in the same "
+            "order and unrounded. rankfall.data.gene_expression reads it as a table of your own",
+        )
+    return Found(where, refusal=_FOREIGN if content else "is empty", foreign=True)
 
 
 def _name(where: str) -> str:

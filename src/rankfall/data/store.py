@@ -42,7 +42,7 @@ def missing(each: RealSet) -> list[File]:
 
 def _looks_whole(path: Path, file: File) -> bool:
     try:
-        size = path.stat().st_size
+        size = path.stat().st_size if path.is_file() else -1
     except OSError:
         return False
     return size == file.size or (not file.size and size > 0)
@@ -62,6 +62,8 @@ def read(name: str, file_name: str) -> bytes:
         content = path.read_bytes()
     except FileNotFoundError:
         raise ValueError(f"{each.title} is not here: {how_to_get(each)}") from None
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read ({error.strerror}): {how_to_get(each)}") from error
     if fault := file.fault(content):
         raise ValueError(f"{path} {fault}, so it is not used: {how_to_get(each)}")
     return content
@@ -83,7 +85,10 @@ def size_text(size: int) -> str:
 def is_kept(each: RealSet, file: File) -> bool:
     """Is this file here and right, byte for byte?"""
     path = place(each, file)
-    return _looks_whole(path, file) and file.fault(path.read_bytes()) is None
+    try:
+        return _looks_whole(path, file) and file.fault(path.read_bytes()) is None
+    except OSError:  # it cannot be read, so it is to be replaced
+        return False
 
 
 def keep(each: RealSet, file: File, content: bytes, incoming: Path) -> Path:
@@ -111,24 +116,24 @@ def set_aside(path: Path, name: str) -> Path:
 
 @contextmanager
 def writing() -> Iterator[Path]:
-    """A folder for what is under way, while no other process writes; in the end it is gone."""
+    """A folder for what is under way, while no other process writes; in the end it is gone.
+
+    If the disk is full, or something is in the way, what is done in this context ends with a sentence.
+    """
     root = folder()
-    with _lock_file(root) as lock:
-        if _locked(lock):
-            for leftover in root.glob(f"{_INCOMING}*"):  # whoever made it is dead: the lock was free
-                shutil.rmtree(leftover, ignore_errors=True)
-        with tempfile.TemporaryDirectory(prefix=_INCOMING, dir=root) as incoming:
-            yield Path(incoming)
-
-
-def _lock_file(root: Path) -> IO[str]:
     try:
         root.mkdir(parents=True, exist_ok=True)
-        return (root / ".lock").open("a")
+        with (root / ".lock").open("a") as lock:
+            if _locked(lock):
+                for leftover in root.glob(f"{_INCOMING}*"):  # whoever made it is dead: the lock was free
+                    shutil.rmtree(leftover, ignore_errors=True)
+            with tempfile.TemporaryDirectory(prefix=_INCOMING, dir=root) as incoming:
+                yield Path(incoming)
     except OSError as error:
+        where, why = error.filename2 or error.filename or root, error.strerror or error
         raise ValueError(
-            f"{root} cannot be written to ({error.strerror}): set the environment variable RANKFALL_DATA "
-            "to a folder that can."
+            f"{where} cannot be written to ({why}): make room, remove what is in the way, or set the "
+            "environment variable RANKFALL_DATA to a folder that can."
         ) from error
 
 
