@@ -172,7 +172,7 @@ DIGITS = Experiment(
     claims=(
         Claim(
             sentence="After training, the neurons of one sign point in one direction.",
-            source="experiments",
+            source="rankfall, after the paper's experiment",
             metric="second singular value of W₊ and of W₋ / the first, pixels",
             measure=lambda runs: _last(runs, "second", "pixels"),
             expected=at_most(0.1, "a tenth: our reading, since training is finite"),
@@ -214,7 +214,7 @@ DIGITS = Experiment(
             form="{:.4f}",
         ),
         Claim(
-            sentence="On pixels neurons turn to the max-margin vector of all images, not of their class.",
+            sentence="On pixels neurons end nearer to the max-margin vector of all images than of a class.",
             source="rankfall",
             metric="angle with the vector of all images / with that of the class, at the end, pixels",
             measure=lambda runs: (

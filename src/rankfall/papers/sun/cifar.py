@@ -11,11 +11,10 @@ from rankfall.data import Data, cifar10
 from rankfall.papers.claim import Check, Claim, at_least, at_most, near
 from rankfall.papers.experiment import Experiment
 from rankfall.papers.sun.readings import (
-    ABOUT,
     FILES,
     NO_GRADIENT,
-    OURS,
     READINGS,
+    TEN_CLASSES,
     VALUES,
     draw_readings,
     ends,
@@ -28,6 +27,7 @@ STEP, BATCH, EPOCHS = 0.01, 128, 100
 LONG_EPOCHS, EARLY = 800, 1 / 8  # of the 2000 in the figure; epoch 100 as a part of them
 START, FIRST = 259, 55  # of Fig. 8: the start, and the end of the first epoch from 1e-5
 CURVE = "how well a printed curve can be read"
+LOW = 1.1  # times the least: as low as the stable rank gets, but for a ripple
 SOME = 1000  # samples on which the gradient at the start is taken
 
 
@@ -67,6 +67,12 @@ def _first(runs: xr.Dataset, reading: str) -> xr.DataArray:
     return ends(runs, reading, "ReLU", 1).sel(value=VALUES[0]) / FIRST
 
 
+def _trace(runs: xr.Dataset) -> xr.DataArray:
+    """How far apart the five values end as printed."""
+    last = ends(runs, "as printed", "ReLU")
+    return last.max("value") / last.min("value")
+
+
 def draw_figure_8(runs: xr.Dataset) -> Figure:
     """A row for each reading: the stable rank and the test accuracy."""
     names = [f"{reading}, m = {width}" for reading, width in zip(READINGS, WIDTHS, strict=True)]
@@ -83,9 +89,7 @@ FIGURE_8 = Experiment(
     about=(
         "SGD with batches of 128 and step size 0.01 for 100 epochs, ReLU, pixels from -1 to 1; 512 hidden "
         "neurons as run, 128 as printed. The last public version of the authors' program has another step "
-        f"size and batch: those of the text fit the figure, and are taken in both readings. {ABOUT}with "
-        "signs of its own for each of the ten outputs, drawn at random, and biases of the hidden neurons "
-        f"only, trained; the cross-entropy here too.{OURS}"
+        f"size and batch: those of the text fit the figure, and are taken in both readings. {TEN_CLASSES}"
     ),
     claims=(
         Claim(
@@ -128,6 +132,14 @@ FIGURE_8 = Experiment(
             form="{:.1f}",
         ),
         Claim(
+            sentence="As printed the initial scale leaves no trace after a hundred epochs.",
+            source="rankfall",
+            metric="largest / smallest stable rank after 100 epochs over the values, as printed",
+            measure=_trace,
+            expected=at_most(1.05, "5 % is what an eye sees in a figure"),
+            form="{:.3f}",
+        ),
+        Claim(
             sentence="As printed, too, the stable rank is 55 after an epoch from the smallest weights.",
             source="rankfall: Fig. 8 in the reading of the text",
             metric="stable rank of W₁ after one epoch / 55, value 1e-5, as printed",
@@ -157,10 +169,10 @@ def _severe(runs: xr.Dataset, reading: str) -> xr.DataArray:
     return ranks.isel(epoch=-1) / ranks.sel(epoch=LONG_EPOCHS * EARLY)
 
 
-def _lowest(runs: xr.Dataset, reading: str) -> xr.DataArray:
-    """The epoch at which the stable rank is lowest."""
-    found: xr.DataArray = runs.stable_rank.sel(reading=reading).idxmin("epoch")
-    return found
+def _last_low(runs: xr.Dataset, reading: str) -> xr.DataArray:
+    """The last epoch at which the stable rank is within a tenth of its least."""
+    ranks = runs.stable_rank.sel(reading=reading)
+    return ranks.epoch.where(ranks <= LOW * ranks.min("epoch")).max("epoch")
 
 
 def draw_figure_9(runs: xr.Dataset) -> Figure:
@@ -200,8 +212,8 @@ FIGURE_9 = Experiment(
         Claim(
             sentence="The rise begins long before epoch 100.",
             source="rankfall",
-            metric="epoch of the lowest stable rank, value 1e-5, as run",
-            measure=lambda runs: _lowest(runs, "as run"),
+            metric="last epoch at which the stable rank is within a tenth of its least, value 1e-5, as run",
+            measure=lambda runs: _last_low(runs, "as run"),
             expected=at_most(50, "half of 100 at most", "{:.0f}"),
             form="{:.0f}",
         ),

@@ -24,17 +24,18 @@ READINGS = ("as run", "as printed")
 FILES = {"as run": "run", "as printed": "printed"}  # the names of checkpoints
 SEED = 42  # the authors'; the further draws take the numbers after it
 MEASURES = ("stable_rank", "test_accuracy")
-ABOUT = (
+_ABOUT = (
     "As run, by the authors' public program (Edward-Jing/STA-250): the five values are variances, the second "
     "layer starts at 1/m everywhere and is trained, both layers have biases, and the loss is the "
-    "cross-entropy with an output for each class, in float32. As printed: the values are "
-    "standard deviations, and the second layer is the ±1/√m of section 3, fixed, "
+    "cross-entropy with an output for each class, in float32. As printed: the values are standard "
+    "deviations, the second layer is the ±1/√m of section 3, fixed, the biases are those of the hidden "
+    "neurons, trained, and {}. Not in the text, and so ours or the program's: float32, that biases are "
+    "trained, how the inputs are scaled, the loss where the text allows several; and the five values scale "
+    "one draw of the first layer, where the program draws anew for each."
 )
-
-
-OURS = (
-    " Not in the text, and so ours or the program's: float32, the logistic loss among those that the text "
-    "allows, half of the signs positive, that biases are trained, and how the inputs are scaled."
+TWO_CLASSES = _ABOUT.format("there is one output with the logistic loss, half of the signs positive")
+TEN_CLASSES = _ABOUT.format(
+    "each of the ten outputs has signs of its own, drawn at random, with the cross-entropy here too"
 )
 
 
@@ -145,6 +146,18 @@ def ends(runs: xr.Dataset, reading: str, activation: str, epoch: int | None = No
     kept = runs.stable_rank.sel(reading=reading, activation=activation)
     kept = kept.isel(epoch=-1) if epoch is None else kept.sel(epoch=epoch, method="nearest")
     return kept.transpose("seed", "value")
+
+
+def duration(runs: xr.Dataset) -> xr.DataArray:
+    """The part of the run in which the stable rank goes from a tenth to nine tenths of its whole fall."""
+    ranks = runs.stable_rank.sel(reading="as run")
+    first, last = ranks.isel(epoch=0), ranks.isel(epoch=-1)
+    done = (first - ranks) / (first - last)
+    begun, ended = ((done >= part).argmax("epoch") for part in (0.1, 0.9))
+    return ((ended - begun) / (ranks.sizes["epoch"] - 1)).where(np.isfinite(done.isel(epoch=-1)))
+
+
+FAST = at_most(0.1, "fast: a tenth of the run, our reading")
 
 
 def rise_between(curve: np.ndarray) -> float:
