@@ -30,7 +30,7 @@ from benchmarks.timing import say
 from rankfall import dynamics
 
 ROOT = Path(__file__).parents[1]
-EPOCHS = 60
+EPOCHS = 30
 SAMPLES = Path(os.environ.get("RANKFALL_TEST_DATA") or Path(__file__).parents[2] / "shared" / "data")
 PIECES = 40
 
@@ -126,7 +126,7 @@ def training_kills(times: int = 20, seed: int = 0) -> dict[str, int]:
             before = path.stat().st_mtime_ns if path.exists() else 0
             while process.poll() is None and (path.stat().st_mtime_ns if path.exists() else 0) == before:
                 time.sleep(0.01)  # it is starting, or has not come further than the one before
-            time.sleep(draw.uniform(0, 0.3))
+            time.sleep(draw.uniform(0, 0.8))
             process.kill()
             died += process.wait() != 0
             done.append(rf.Trajectory.load(path).settings["steps"])  # whole, whenever it is read
