@@ -608,10 +608,10 @@ def ctrl_c(monkeypatch):
 
 def test_a_descent_interrupted_again_and_again_and_resumed_has_the_same_bits(ctrl_c, tmp_path):
     def descend(resume):
-        return rf.descent(network(), GOOD, "square", 0.01, 1500, record=rf.every(1200), resume=resume)
+        return rf.descent(network(), GOOD, "square", 0.01, 6, record=rf.every(4), resume=resume)
 
     run, reached = None, []
-    while not reached or reached[-1] < 1500:
+    while not reached or reached[-1] < 6:
         run = descend(run)
         reached.append(run.settings["steps"])
         run = rf.Trajectory.load(run.to_netcdf(tmp_path / f"{len(reached)}.nc"))
