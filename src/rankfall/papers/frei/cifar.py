@@ -189,7 +189,7 @@ CIFAR = Experiment(
     run=run_cifar,
     draw=draw_cifar,
     needs="cifar10",
-    cost=120.0,
+    cost=1700.0,
     about=(
         "In the introduction: 512 neurons, SGD, TensorFlow's default start (Glorot's uniform one) against a "
         "smaller one. Recalled, or as others quote it: ten classes, pixels from 0 to 1, batches of 128, step "
