@@ -220,6 +220,12 @@ def test_data_are_prepared_in_the_order_asked_for(rankfall, asked):
     assert network.widths == (10, 100, 1)
 
 
+def test_prepared_data_give_files_of_a_plain_name(rankfall, tmp_path):
+    rankfall("run", "xor", "-p", "pair=1,-1", "-p", "split=2,0", "--steps", 3, "--out", tmp_path)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"xor-1--1-split-2-2_slope0_seed0.nc", "xor-1--1-split-2-2_slope0_seed0.png"} <= names
+
+
 def test_loss_below_is_a_flow_without_an_end_in_time(rankfall, asked):
     rankfall(
         "run",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from rankfall import cli_data
-from rankfall.cli_input import DataName, DataOption, Label, Prepare, read
+from rankfall.cli_input import DataName, DataOption, Label, Prepare, file_name, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -171,7 +171,7 @@ def run(
             record=record if until is not None else None,
             **{key: value for key, value in given.items() if value is not None},
         )
-    name = f"{points.name}_slope{slope:g}_seed{seed}"
+    name = file_name(f"{points.name}_slope{slope:g}_seed{seed}")
     saved = trajectory.to_netcdf(out / f"{name}.nc")
     kept = [f"saved: {saved}"]
     if plot.drawable(trajectory):
@@ -274,7 +274,7 @@ def limit(
     began = time.monotonic()
     found = limits.limit(network, points, loss, tol=tolerance, budget=budget, optimality=optimality)
     seconds = time.monotonic() - began
-    name = f"{points.name}_slope{slope:g}_seed{seed}"
+    name = file_name(f"{points.name}_slope{slope:g}_seed{seed}")
     saved = found.to_netcdf(out / f"{name}.nc")
     drawn = plot.save(plot.limit_figure(found, points), out / f"{name}.png")
     console = Console()

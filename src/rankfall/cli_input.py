@@ -1,6 +1,7 @@
 """From words on the command line to data: a file or a known set, its options, and how it is prepared."""
 
 import ast
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,6 +37,11 @@ def read(data: str, label: str | None, options: list[str], preparations: list[st
     for each in preparations:
         found = _prepared(found, each)
     return found
+
+
+def file_name(text: str) -> str:
+    """The text as the name of a file: "mnist 0/1, 200 samples" has signs that none should have."""
+    return re.sub(r"[^\w.+-]+", "-", text)
 
 
 def _found(data: str, label: str | None, options: list[str]) -> "Data":

@@ -52,7 +52,7 @@ class Account:
         made = to_dataset(records, lane.measures, axis, self.reduction.networks[0], self.along)
         if lane.batch is not None:
             dims = ("step", *([self.along[0]] if self.along else []))
-            told = {"long_name": "mean loss of the batches since the last record"}
+            told = {"long_name": "mean batch loss"}
             made = made.assign({BATCH_LOSS: (dims, records[BATCH_LOSS], told)})
             epochs = np.asarray(course.reached) * lane.batch / lane.padded
             made = made.assign_coords(epoch=("step", epochs, {"long_name": "epoch"}))
