@@ -382,7 +382,7 @@ BAD_DATA = [
     (("nan.csv", *STEPS), "column 'b' of nan.csv, line 3, is nan"),
     (("rows.npz", *STEPS), "one target for each of the 6 rows of x, but has shape (4,)"),
     (("cube.npz", *STEPS), "x of 'cube' must be n x d"),
-    (("words.npz", *STEPS), "y of 'words' must be numbers"),
+    (("words.npz", *STEPS), "y of 'words' must be real numbers"),
     (("zero_one.npz", *STEPS, "--loss", "logistic"), "needs labels -1 and +1, but the targets are 0, 1."),
     (("three.npz", *STEPS, "--loss", "exponential"), "needs labels -1 and +1, but the targets are 0, 1, 2"),
     (("two_targets.npz", *STEPS, "--loss", "logistic"), "for one output; for 2 use 'cross_entropy'"),

@@ -22,3 +22,8 @@ def test_numbers_that_are_not_finite_are_refused_with_their_place(bad):
         Data(x, np.zeros(3))
     large = np.full((3, 2), 3e38, np.float32)  # whose sum overflows
     assert Data(large, np.zeros(3)).n == 3
+
+
+def test_complex_numbers_are_refused_rather_than_halved():
+    with pytest.raises(ValueError, match=r"x of .* must be real numbers, but holds complex128 entries"):
+        Data(np.ones((3, 2)) + 1j, np.zeros(3))

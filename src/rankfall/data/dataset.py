@@ -77,9 +77,13 @@ def _is_frozen(values: Any) -> bool:
 def _numbers(values: Any, dtype: type, what: str) -> np.ndarray:
     """`values` as finite numbers of `dtype`, or a sentence that says which entry is not one."""
     try:
+        if np.iscomplexobj(values):
+            raise TypeError  # NumPy would drop the imaginary parts
         numbers: np.ndarray = np.array(values, dtype=dtype, copy=None if _is_frozen(values) else True)
     except (TypeError, ValueError):
-        raise ValueError(f"{what} must be numbers, but holds {np.asarray(values).dtype} entries.") from None
+        raise ValueError(
+            f"{what} must be real numbers, but holds {np.asarray(values).dtype} entries."
+        ) from None
     with np.errstate(over="ignore", invalid="ignore"):
         doubtful = not np.isfinite(numbers.sum())  # takes no memory, as a mask of all numbers would
     if doubtful and not np.isfinite(numbers).all():
