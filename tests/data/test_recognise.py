@@ -19,12 +19,6 @@ needs_samples = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
-def cache(monkeypatch, tmp_path):
-    monkeypatch.setenv("RANKFALL_DATA", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
 def in_place(cache):
     """The files that a loader could see, and the leftovers that nobody should."""
     return sorted(
