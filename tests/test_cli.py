@@ -407,9 +407,10 @@ BAD_DATA = [
     (("xor", *STEPS, "-p", "par=1,0"), "unknown preparation 'par'. Did you mean 'pair'?"),
     (
         ("xor", *STEPS, "-p", "pair"),
-        "--prepare pair does not give pair what it takes",
+        "--prepare pair does not give pair what it takes: positive, negative.",
     ),
     (("xor", *STEPS, "-p", "subset=9"), "has 4 samples, fewer than the 9 asked for"),
+    (("xor", *STEPS, "-p", "subset=2,0,no"), "balanced must be True or False, not 'no'"),
     (("xor", *STEPS, "-p", "split=;"), "the value of 'split' must be a number, a word, True or False"),
 ]
 BAD_RUN = [

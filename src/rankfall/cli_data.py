@@ -99,12 +99,12 @@ def import_files(
                 if found.known is not None:
                     each, file = found.known
                     sets[each.name] = each
-                    print(f"took: {found.where} is {file.name} of {each.title}", flush=True)
+                    print(f"took: {_plain(found.where)} is {file.name} of {each.title}", flush=True)
                 elif found.foreign and found.where != str(path):
                     foreign += 1  # only counted
                 else:
                     refused = True
-                    print(f"refused: {found.where} {found.refusal}.", file=sys.stderr, flush=True)
+                    print(f"refused: {_plain(found.where)} {found.refusal}.", file=sys.stderr, flush=True)
             if foreign:
                 print(f"left alone: {foreign} other files in {path}, which no known set has")
     except KeyboardInterrupt:
@@ -117,6 +117,11 @@ def import_files(
         print(f"{each.name}: {_completeness(each)}")
     if refused:
         raise typer.Exit(2)
+
+
+def _plain(name: str) -> str:
+    """The name of a member of somebody's archive, without what would speak to the terminal."""
+    return "".join(sign if sign.isprintable() else "?" for sign in name)
 
 
 def _completeness(each: "RealSet") -> str:

@@ -1,6 +1,7 @@
 """From words on the command line to data: a file or a known set, its options, and how it is prepared."""
 
 import ast
+import inspect
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -77,9 +78,8 @@ def _prepared(data: "Data", preparation: str) -> "Data":
     try:
         return getattr(sets, name)(data, *given)
     except TypeError:
-        raise ValueError(
-            f"--prepare {preparation} does not give {name} what it takes: see rankfall.data.{name}."
-        ) from None
+        taken = ", ".join(list(inspect.signature(getattr(sets, name)).parameters)[1:]) or "nothing"
+        raise ValueError(f"--prepare {preparation} does not give {name} what it takes: {taken}.") from None
 
 
 def _key_value(option: str) -> tuple[str, Any]:

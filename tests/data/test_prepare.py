@@ -77,7 +77,7 @@ def test_a_balanced_subset_has_equally_many_samples_of_each_class():
     assert set(small.x[:, 0]) < set(large.x[:, 0])
     assert len(set(large.x[:, 0])) == 100
     assert len(np.unique(large.y[:25])) == 4  # in random order, not class by class
-    assert large.name == "digits, 100 balanced samples"
+    assert large.name == "digits, 100 balanced samples of seed 1"
 
 
 # A test part
@@ -117,7 +117,8 @@ def test_standardised_features_are_those_of_scikit_learn(monkeypatch, by, block)
     np.testing.assert_allclose(done.x, scaler.transform(x), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(done.test.x, scaler.transform(x_test), rtol=1e-9, atol=1e-12)
     assert by == "all" or (done.x[:, 4] == 0).all()
-    assert (done.name, done.test.name) == ("digits, standardised", "digits, standardised test")
+    name = "digits, standardised" + (" by all" if by == "all" else "")
+    assert (done.name, done.test.name) == (name, f"{name} test")
 
 
 def test_standardising_before_a_split_is_standardising_by_all_after_it():

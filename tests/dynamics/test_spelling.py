@@ -65,6 +65,18 @@ def of_the_module(step):
     return optax.sgd(step, momentum=MOMENTUM)
 
 
+def test_so_are_those_that_a_function_inside_or_beside_it_uses(monkeypatch):
+    before = spelled(calling), spelled(lambda step: (lambda inside: optax.sgd(inside, MOMENTUM))(step))
+    monkeypatch.setitem(globals(), "MOMENTUM", 0.9)
+    after = spelled(calling), spelled(lambda step: (lambda inside: optax.sgd(inside, MOMENTUM))(step))
+    assert before[0] != after[0]
+    assert before[1] != after[1]
+
+
+def calling(step):
+    return of_the_module(step)
+
+
 def test_what_a_library_defines_goes_by_its_name():
     assert spelled(optax.sgd) == "sgd"
     assert spelled(partial(optax.sgd, momentum=0.9)) == "sgd(momentum=0.9)"

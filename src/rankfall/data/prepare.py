@@ -45,6 +45,8 @@ def subset(data: Data, n: int, seed: int = 0, balanced: bool = False) -> Data:
     same draw, so that a growing n adds samples and changes none.
     """
     n = _count("n", n)
+    if not isinstance(balanced, bool):
+        raise ValueError(f"balanced must be True or False, not {balanced!r}.")
     order = np.random.default_rng(_seed(seed)).permutation(data.n)
     if balanced:
         order = order[np.sort(_equally_many(data, n, order))]
@@ -52,6 +54,7 @@ def subset(data: Data, n: int, seed: int = 0, balanced: bool = False) -> Data:
         raise ValueError(f"{data.name!r} has {data.n} samples, fewer than the {n} asked for.")
     rows = order[:n]
     name = f"{data.name}, {n} balanced samples" if balanced else f"{data.name}, {n} samples"
+    name += f" of seed {seed}" if seed else ""
     return Data(_rows(data.x, rows), data.y[rows], name, data.test)
 
 
@@ -92,7 +95,8 @@ def standardise(data: Data, by: str = "train") -> Data:
     if by not in ("train", "all"):
         raise unknown("samples to standardise by:", by, ("train", "all"))
     mean, deviation = _moments([data.x] if by == "train" or data.test is None else [data.x, data.test.x])
-    return _each_part(data, "standardised", lambda x: _affine(x, mean, deviation))
+    done = "standardised" if by == "train" else "standardised by all"
+    return _each_part(data, done, lambda x: _affine(x, mean, deviation))
 
 
 def with_bias(data: Data) -> Data:

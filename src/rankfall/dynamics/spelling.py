@@ -62,8 +62,9 @@ def _held(thing: Any) -> list[Any] | None:
             return [thing.co_code, thing.co_names, thing.co_consts]
         case FunctionType():
             cells = [cell.cell_contents for cell in thing.__closure__ or ()]
-            around = [thing.__globals__.get(name) for name in thing.__code__.co_names]
-            return [thing.__code__, thing.__defaults__, thing.__kwdefaults__, cells, *filter(_made, around)]
+            around = [thing.__globals__.get(name) for name in _names(thing.__code__)]
+            beside = [each for each in around if _made(each) or _is_beside(each, thing)]
+            return [thing.__code__, thing.__defaults__, thing.__kwdefaults__, cells, beside]
         case partial():
             return [thing.func, thing.args, thing.keywords]
         case Mapping():
@@ -74,6 +75,17 @@ def _held(thing: Any) -> list[Any] | None:
             return sorted(map(repr, thing))
     told = _ADDRESS.search(repr(thing)) is None or not hasattr(thing, "__dict__")
     return None if told else [vars(thing)]
+
+
+def _names(code: CodeType) -> list[str]:
+    """The names that a function uses, with those of the functions inside it."""
+    inner = [name for each in code.co_consts if isinstance(each, CodeType) for name in _names(each)]
+    return [*code.co_names, *inner]
+
+
+def _is_beside(thing: Any, function: FunctionType) -> bool:
+    """Is it a function of the same module?"""
+    return isinstance(thing, FunctionType) and thing.__module__ == function.__module__
 
 
 def _made(thing: Any) -> bool:
