@@ -172,13 +172,6 @@ def _turned(start: str) -> Check:
     )
 
 
-def _still_falls(runs: xr.Dataset) -> xr.DataArray:
-    """The part of the stable rank that the last tenth of the run takes away, from the default start."""
-    one = _of(runs, "default")
-    late = _at(one, STARTS["default"].epochs * 9 // 10)
-    return 1 - one.stable_rank.isel(step=-1) / one.stable_rank.isel(step=late)
-
-
 def _as_in_the_text(number: float) -> Expected:
     return near(number, 0.1, "the number in the text; our reading of another draw", relative=True)
 
@@ -203,19 +196,14 @@ CIFAR = Experiment(
     ),
     claims=(
         Claim(
-            sentence="From TensorFlow's default start the stable rank falls to 74, and not below.",
+            sentence="From TensorFlow's default start the stable rank never falls below 74.",
             source="section 1",
             metric="least stable rank of the first layer, 512 neurons, 400 epochs",
             measure=lambda runs: _least(runs, "default"),
-            expected=_as_in_the_text(74),
-            hypotheses=(
-                Check(
-                    "part of the stable rank lost in the last tenth of the run",
-                    _still_falls,
-                    at_most(0.01, "it has levelled off: one per cent"),
-                ),
-            ),
-            note="It passes 74 near epoch 295, far beyond the least test loss.",
+            expected=at_least(74, "the number in the text"),
+            recorded="not reproduced",
+            note="It passes 74 near epoch 295, far beyond the least test loss, and levels off 2 % lower. "
+            "Batch, step size and pixels are recalled, so the paper's own run may well have stayed above.",
         ),
         Claim(
             sentence="From smaller initial weights the stable rank soon falls to 3.25.",
