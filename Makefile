@@ -11,11 +11,11 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help test test-torch test-browser reproduce record lint types contract docs figures bench clean
+.PHONY: help test test-torch test-browser test-stranger test-adversarial reproduce record lint types contract docs figures bench clean
 
 help:  ## this list
 	@echo "make <target>, where <target> is one of"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' Makefile
 	@echo "Choose the interpreter with PYTHON=python3.12, pass options to pytest with PYTEST_ARGS='-k rank'."
 
 test: $(VENV)/.dev  ## all tests that need no PyTorch
@@ -29,6 +29,13 @@ test-torch: $(VENV)/.torch  ## the tests that need PyTorch (installed if missing
 test-browser: $(VENV)/.dev  ## the page of claims in headless Chromium, where there is one
 	@echo "Opening the page of claims in Chromium ..."
 	@$(BIN)/python -m pytest -m browser -n $(JOBS) $(PYTEST_ARGS)
+
+test-stranger: $(VENV)/.dev  ## some of the tests as on a machine that has only a clone
+	@echo "Running tests in a clone with an empty home folder, no data, no network, no browser, no PyTorch ..."
+	@.ci/stranger/run
+
+test-adversarial: $(VENV)/.dev  ## random problems that try to break limit: PROBLEMS=2000 SEED=0 SECONDS=6
+	@$(BIN)/python -m tests.adversarial --problems $(or $(PROBLEMS),100) --seed $(or $(SEED),0) --seconds $(or $(SECONDS),6)
 
 reproduce: $(VENV)/.run  ## re-run the papers, claim by claim, and write report/index.html
 	@$(BIN)/rankfall reproduce

@@ -72,11 +72,13 @@ def wrong_files(cache: Path, right: dict[str, bytes]) -> list[str]:
     return [path.name for path in found if path.read_bytes() != right.get(path.name)]
 
 
-def download_kills(times: int = 20, seconds: float = 1.0, seed: int = 0) -> dict[str, int]:
+def download_kills(
+    times: int = 20, seconds: float = 1.0, seed: int = 0, samples: Path = SAMPLES
+) -> dict[str, int]:
     """Kill so many downloads under way; how many were, and how many files were ever wrong: none should."""
-    served = {f"/mnist/{path.name}": path.read_bytes() for path in sorted((SAMPLES / "mnist").glob("*.gz"))}
+    served = {f"/mnist/{path.name}": path.read_bytes() for path in sorted((samples / "mnist").glob("*.gz"))}
     if len(served) != 4:
-        raise ValueError(f"there are no four .gz files of MNIST in {SAMPLES / 'mnist'}.")
+        raise ValueError(f"there are no four .gz files of MNIST in {samples / 'mnist'}.")
     right = {Path(name).stem: gzip.decompress(content) for name, content in served.items()}
     draw = random.Random(seed)
     died = wrong = 0

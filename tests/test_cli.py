@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rankfall as rf
-from rankfall.cli import CONDITIONS, VERDICTS, main
+from rankfall.cli import CONDITIONS, main
 from rankfall.papers import paper
 
 X = np.random.default_rng(0).normal(size=(6, 3))
@@ -80,7 +80,7 @@ def test_every_command_has_a_help_page(rankfall, words):
 def test_the_help_of_limit_names_its_options(rankfall):
     said = rankfall("limit", "--help").out
     names = ("label", "data-option", "prepare", "width", "slope", "init", "scale", "bias", "no-bias", "seed")
-    for name in (*names, "loss", "tolerance", "budget", "no-optimality", "out"):
+    for name in (*names, "loss", "tolerance", "budget", "seconds", "no-optimality", "out"):
         assert f"--{name}" in said
     for init in ("fixed_second_layer", "balanced", "gaussian"):
         assert init in said
@@ -472,7 +472,7 @@ BAD_LIMIT = [
     (("good.npz", "--width", "4,4"), "fixed_second_layer is for two layers"),
     (("good.npz", "--init", "balanced", "--bias"), "balanced is for networks without biases"),
     (("good.npz", "--scale", "nan"), "NaN or infinite"),
-    (("good.npz", "--tolerance", 0), "the tolerance must be positive"),
+    (("good.npz", "--tolerance", 0), "the tolerance and the seconds must be positive"),
     (("good.npz", "--budget", 0), "the budget at least one step"),
     (("good.npz", "--loss", "exponentail"), "unknown loss 'exponentail'. Did you mean 'exponential'?"),
     (("three.npz", "--loss", "cross_entropy"), "a limit is for one output: --loss exponential, logistic or"),
@@ -673,8 +673,11 @@ def test_a_run_interrupted_before_it_began_ends_without_a_traceback(rankfall, tm
 def kept(answer, folder):
     """The limit that a command kept, and said that it kept, with a picture that is not blank."""
     (saved,), (drawn,) = folder.glob("*.nc"), folder.glob("*.png")
-    assert len(list(folder.iterdir())) == 2
+    certificates = list(folder.glob("*.json"))
+    assert len(list(folder.iterdir())) == 2 + len(certificates)
     said = answer.out.splitlines()
+    for certificate in certificates:
+        assert f"check it: rankfall check {folder.name}/{certificate.name}" in said
     assert f"saved: {folder.name}/{saved.name}" in said
     assert f"figure: {folder.name}/{drawn.name}" in said
     picture = plt.imread(drawn)[..., :3]
@@ -700,9 +703,14 @@ def test_the_limit_on_a_users_file_is_told_certified_saved_and_drawn(rankfall, t
     found = kept(answer, tmp_path / "limits")
     assert found.certified
     said = answer.out.splitlines()
-    assert said[0] == "data: data, 6 samples of 30 features"
-    assert said[1].startswith("network: 30-100-1, slope 0.1, layer 2 fixed; fixed_second_layer(sigma=0.0001")
-    assert said[2] == "certified."
+    assert said[0].startswith("100 neurons x 6 samples = 600 pairs")
+    assert said[1] == "data: data, 6 samples of 30 features"
+    assert said[2].startswith("network: 30-100-1, slope 0.1, layer 2 fixed; fixed_second_layer(sigma=0.0001")
+    assert said[3] == "certified."
+    assert any(line.strip().startswith("proved ") and "KKT point" in line for line in said)
+    assert any(line.strip().startswith("followed ") for line in said)
+    (certificate,) = (tmp_path / "limits").glob("*.json")
+    assert rankfall("check", certificate).code == 0
     assert set(found.residuals) == set(CONDITIONS) - {"gradient", "misfit", "epsilon", "delta"}
     for name, value in found.residuals.items():
         assert row(answer, name).startswith(f"{value:.1e} 1e-10 " if value else "0 1e-10 ")
@@ -751,7 +759,8 @@ def test_every_start_has_a_limit_that_is_certified(rankfall, tmp_path, words):
     answer = rankfall("limit", *SEPARABLE, "--width", 6, "--slope", 0.1, *words)
     assert answer.code == 0
     found = kept(answer, tmp_path / "limits")
-    assert found.certified
+    assert found.certified == (not found.network.trained[1])
+    assert found.reached
     assert [b is not None for b in found.network.biases] == ["--bias" in words, False]
     assert found.network.trained == (True, "--init" in words)
     data = rf.data.orthogonally_separable(n=6, dim=3)
@@ -763,21 +772,23 @@ def test_the_end_of_the_square_loss_is_told_with_its_outputs(rankfall, tmp_path)
     answer = rankfall("limit", "orthogonal_pair", *words)
     assert answer.code == 0
     found = kept(answer, tmp_path / "limits")
-    assert found.certified
+    assert found.verdict == "followed"
     np.testing.assert_allclose(found.margins, rf.data.orthogonal_pair().y, atol=1e-9)
     assert row(answer, "outputs") == "-1 to 1"
     assert "support vectors" not in answer.out
     assert row(answer, "gradient").endswith("1e-10 the loss is stationary")
 
 
-def test_data_that_are_not_separated_are_exit_code_2_with_the_reason_and_what_was_reached(rankfall, tmp_path):
+def test_that_no_network_separates_the_data_is_an_answer_with_its_certificate(rankfall, tmp_path):
     answer = rankfall("limit", "xor", "--slope", 1, "--width", 4)
-    assert answer.code == 2
+    assert answer.code == 0
     assert kept(answer, tmp_path / "limits").verdict == "not separated"
-    said = answer.out.splitlines()[2]
+    said = answer.out.splitlines()[3]
     assert said.startswith("not separated: the data are not linearly separable: a combination of 2")
-    assert "no margin and no limit direction" in answer.out
+    assert "no margin and no limit" in answer.out
     assert answer.err == ""
+    (certificate,) = (tmp_path / "limits").glob("*.json")
+    assert rankfall("check", certificate).code == 0
 
 
 def test_a_late_state_of_a_deeper_network_is_told_from_a_limit(rankfall, tmp_path):
@@ -785,7 +796,7 @@ def test_a_late_state_of_a_deeper_network_is_told_from_a_limit(rankfall, tmp_pat
     answer = rankfall("limit", *SEPARABLE, *words)
     assert answer.code == 0
     found = kept(answer, tmp_path / "limits")
-    assert answer.out.splitlines()[2].startswith("approximate: a late state, not the limit itself")
+    assert answer.out.splitlines()[3].startswith("approximate: a late state, not the limit itself")
     assert "block" not in row(answer, "stable rank")
     assert row(answer, "epsilon").startswith(f"{found.residuals['epsilon']:.1e} the weights are")
 
@@ -793,18 +804,27 @@ def test_a_late_state_of_a_deeper_network_is_told_from_a_limit(rankfall, tmp_pat
 def test_what_is_missing_to_a_certificate_is_said(rankfall, tmp_path):
     answer = rankfall("limit", *SEPARABLE, "--init", "balanced", "--scale", 0.1, "--width", 6, "--budget", 60)
     found = kept(answer, tmp_path / "limits")
-    assert found.verdict == "not certified"
-    assert answer.code == 0
-    assert answer.out.splitlines()[2] == f"not certified: {'; '.join(found.missing)}."
-    assert "spent the budget of 60 steps" in answer.out
-    assert "A larger --budget may do it." in answer.out
+    assert found.verdict == "not decided"
+    assert answer.code == 3
+    assert answer.out.splitlines()[3] == f"not decided: {'; '.join(found.missing)}."
+    assert "the budget of 60 steps is spent" in answer.out
+    (saved,) = (tmp_path / "limits").glob("*.nc")
+    assert f"--continue {saved.relative_to(tmp_path)}" in answer.out
+    again = rankfall("limit", *SEPARABLE, "--continue", saved)
+    assert again.code == 0
+    assert kept(again, tmp_path / "limits").verdict == "followed"
+
+
+def test_a_search_that_runs_out_of_time_says_so_with_exit_code_3(rankfall, tmp_path):
+    words = ("gaussian_mixture", "-d", "n=30", "-d", "dim=10", "--width", 60, "--seconds", 0.2)
+    answer = rankfall("limit", *words)
+    assert answer.code == 3
+    assert "the 0.2 seconds are spent" in " ".join(kept(answer, tmp_path / "limits").missing)
+    assert "The search stops after 0.2 s" in answer.out
 
 
 def test_every_verdict_and_every_residual_has_its_words():
-    from rankfall.limits import result
-
-    names = {result.CERTIFIED, result.APPROXIMATE, result.NOT_CERTIFIED, result.NO_MARGIN}
-    assert set(VERDICTS) == names
+    assert all(verdict.meaning.endswith(".") for verdict in rf.limits.Verdict)
     assert set(rf.limits.Residuals.__dataclass_fields__) <= set(CONDITIONS)
 
 
@@ -812,6 +832,7 @@ def test_every_verdict_and_every_residual_has_its_words():
 def test_a_search_interrupted_on_the_command_line_is_kept(rankfall, tmp_path):
     answer = rankfall("limit", *SEPARABLE, "--width", 6)
     found = kept(answer, tmp_path / "limits")
+    assert answer.code == 3
     assert "interrupted" in found.missing
     assert not found.certified
     assert "Traceback" not in answer.err

@@ -3,18 +3,12 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from rankfall.cli import main
 from rankfall.data import catalogue, download
-
-SAMPLES = Path(os.environ.get("RANKFALL_TEST_DATA") or Path(__file__).parents[2] / "shared" / "data")
-needs_samples = pytest.mark.skipif(
-    not SAMPLES.is_dir(), reason=f"the sample data are not in {SAMPLES}: RANKFALL_TEST_DATA says where"
-)
 
 
 @dataclass
@@ -77,15 +71,14 @@ def test_a_mistake_is_a_sentence_and_exit_code_2(rankfall, words, sentence):
     assert "Traceback" not in answer.err
 
 
-@needs_samples
-def test_an_import_says_what_it_took_and_what_it_refused_and_why(rankfall, tmp_path):
+def test_an_import_says_what_it_took_and_what_it_refused_and_why(rankfall, tmp_path, sample, autism):
     folder = tmp_path / "mine"
     folder.mkdir()
-    labels = (SAMPLES / "mnist" / "t10k-labels-idx1-ubyte.gz").read_bytes()
+    labels = sample("mnist/t10k-labels-idx1-ubyte.gz").read_bytes()
     (folder / "labels.gz").write_bytes(labels)
     (folder / "t10k-labels-idx1-ubyte.gz").write_bytes(labels[:1000])
     (folder / "notes.txt").write_text("mine")
-    answer = rankfall("data", "import", folder, SAMPLES / "autism" / "autism.csv")
+    answer = rankfall("data", "import", folder, autism)
     assert answer.code == 2  # one of them was meant to be a known file, and is not
     assert f"took: {folder / 'labels.gz'} is t10k-labels-idx1-ubyte of MNIST" in answer.out
     assert "mnist: still missing train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images" in answer.out
@@ -96,11 +89,10 @@ def test_an_import_says_what_it_took_and_what_it_refused_and_why(rankfall, tmp_p
     assert rankfall("data", "get", "autism").out == f"autism: verified, in {tmp_path / 'cache' / 'autism'}\n"
 
 
-@needs_samples
-def test_what_is_foreign_in_a_folder_is_no_failure(rankfall, tmp_path):
+def test_what_is_foreign_in_a_folder_is_no_failure(rankfall, tmp_path, autism):
     folder = tmp_path / "mine"
     folder.mkdir()
-    (folder / "autism.csv").write_bytes((SAMPLES / "autism" / "autism.csv").read_bytes())
+    (folder / "autism.csv").write_bytes(autism.read_bytes())
     (folder / "notes.txt").write_text("mine")
     (folder / "empty").write_text("")
     answer = rankfall("data", "import", folder)
@@ -108,9 +100,8 @@ def test_what_is_foreign_in_a_folder_is_no_failure(rankfall, tmp_path):
     assert "left alone: 2 other files" in answer.out
 
 
-@needs_samples
-def test_get_says_that_it_fetched_only_what_it_fetched(rankfall, tmp_path, monkeypatch):
-    official = (SAMPLES / "autism" / "autism.csv").read_bytes()
+def test_get_says_that_it_fetched_only_what_it_fetched(rankfall, tmp_path, autism, monkeypatch):
+    official = autism.read_bytes()
     kept = tmp_path / "cache" / "autism" / "autism.csv"
     kept.parent.mkdir(parents=True)
     kept.write_bytes(b"B" + official[1:])  # the right size, so that it looks whole

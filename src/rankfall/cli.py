@@ -1,4 +1,7 @@
-"""The command line: `rankfall run`, `limit`, `assess`, `reproduce`, `data`. Heavy imports are where used."""
+"""The command line: `rankfall run`, `limit`, `check`, `assess`, `reproduce`, `data`.
+
+Heavy imports are where they are used.
+"""
 
 import sys
 import time
@@ -26,6 +29,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(cli_data.app, name="data")
+
+NO_ANSWER = 3  # the exit code of a search that has not ended with an answer
 
 INITS = {  # how each initialisation calls its size
     "gaussian": "scale",
@@ -256,12 +261,20 @@ def limit(
     loss: Annotated[str, typer.Option(help="exponential, logistic or square.")] = "exponential",
     tolerance: Annotated[float, typer.Option(help="The largest residual of a certificate.")] = 1e-10,
     budget: Annotated[int, typer.Option(help="The most steps of the search.")] = 100_000,
+    seconds: Annotated[float, typer.Option(help="The most seconds of the search.")] = 60.0,
+    go_on: Annotated[
+        Path | None,
+        typer.Option("--continue", help="Go on from a limit (.nc) that was saved without an answer."),
+    ] = None,
     optimality: Annotated[
         bool, typer.Option("--optimality/--no-optimality", help="Find out if the limit is globally optimal.")
     ] = True,
     out: Annotated[Path, typer.Option(help="The folder for the limit and its picture.")] = Path("limits"),
 ) -> None:
-    """Where does the gradient flow end? The limit with its certificate; saved, and drawn."""
+    """Where does the gradient flow end? The limit with its certificate; saved, and drawn.
+
+    Exit code 0: there is an answer; 3: no answer yet, go on with --continue; 2: the input is wrong.
+    """
     from rich.console import Console
 
     from rankfall import limits, plot
@@ -270,43 +283,59 @@ def limit(
     if named(loss).targets == "classes":
         raise ValueError(f"a limit is for one output: --loss exponential, logistic or square, not {loss}.")
     points = read(data, label, option or [], prepare or [])
-    network = _network(points, width, slope, init, scale, bias, seed, loss, homogeneous=True)
-    began = time.monotonic()
-    found = limits.limit(network, points, loss, tol=tolerance, budget=budget, optimality=optimality)
-    seconds = time.monotonic() - began
+    start: Network | Limit = _network(points, width, slope, init, scale, bias, seed, loss, homogeneous=True)
     name = file_name(f"{points.name}_slope{slope:g}_seed{seed}")
-    saved = found.to_netcdf(out / f"{name}.nc")
-    drawn = plot.save(plot.limit_figure(found, points), out / f"{name}.png")
+    if go_on is not None:
+        start, name = limits.Limit.load(go_on), go_on.stem
+    network = start.network if isinstance(start, limits.Limit) else start
+    limits.checked(start, points, loss, tolerance, budget, seconds)
     console = Console()
-    start = repr(network).removeprefix("Network(").removesuffix(")")
-    _say(console, f"data: {points.name}, {points.n} samples of {points.dim} features\nnetwork: {start}")
+    _say(console, _effort(network, points, seconds))
+    began = time.monotonic()
+    found = limits.limit(
+        start, points, loss, tol=tolerance, budget=budget, seconds=seconds, optimality=optimality
+    )
+    taken = time.monotonic() - began
+    saved = found.to_netcdf(out / f"{name}.nc")
+    proof = found.certificate().save(out / f"{name}.json") if found.document is not None else None
+    drawn = plot.save(plot.limit_figure(found, points), out / f"{name}.png")
+    about = repr(network).removeprefix("Network(").removesuffix(")")
+    _say(console, f"data: {points.name}, {points.n} samples of {points.dim} features\nnetwork: {about}")
     _tell_verdict(console, found)
     _tell_residuals(console, found)
     _tell_facts(console, found)
-    _tell_search(console, found, seconds)
+    _tell_search(console, found, taken)
     _say(console, f"saved: {saved}\nfigure: {drawn}")
-    if found.verdict == "not separated":
-        raise typer.Exit(2)
+    if proof is not None:
+        _say(console, f"certificate: {proof}\ncheck it: rankfall check {proof}")
+    if not found.verdict.finished:
+        _say(console, f"go on: rankfall limit {data} ... --continue {saved} --seconds {10 * seconds:g}")
+        raise typer.Exit(NO_ANSWER)
 
 
-VERDICTS = {  # the colour of each verdict, and what it means
-    "certified": (
-        "green",
-        "The flow ends here: every condition holds up to the tolerance, and the flow stays there.",
-    ),
-    "approximate": (
-        "yellow",
-        "This is a late state of the flow, not its end; the residuals say how near it is to a KKT point.",
-    ),
-    "not certified": (
-        "yellow",
-        "This is the best candidate; that the flow ends here is not shown. A larger --budget may do it.",
-    ),
-    "not separated": (
-        "red",
-        "The flow did not come to classify all samples, so there is no margin and no limit direction: "
-        "the state where it stopped is kept.",
-    ),
+def _effort(network: "Network", points: "Data", seconds: float) -> str:
+    """Roughly what the size of a problem means, said before the search begins."""
+    pairs = network.widths[1] * points.n
+    sizes = f"{network.widths[1]:,} neurons x {points.n:,} samples = {pairs:,} pairs"
+    size = f"{sizes}, each with a kink that may be met"
+    if network.depth > 2:
+        return (
+            f"{network.depth} layers: the flow is followed for up to {seconds:g} s; its last state is judged."
+        )
+    if pairs <= 2_000:
+        guess = "seconds"
+    elif pairs <= 20_000:
+        guess = "seconds to minutes; more, if there are more samples than features"
+    else:
+        guess = "minutes, by an approximate route"
+    return f"{size}: {guess}. The search stops after {seconds:g} s (--seconds)."
+
+
+COLOURS = {  # of the verdicts
+    "certified": "green",
+    "followed": "green",
+    "not unique": "magenta",
+    "not separated": "red",
 }
 CONDITIONS = {  # what each residual is the residual of
     "stationarity": "the weights are the sum of the samples' gradients, times their multipliers",
@@ -326,10 +355,18 @@ def _tell_verdict(console: Any, limit: "Limit") -> None:
     """The verdict in its colour, what is missing, and what it means."""
     from rich.text import Text
 
-    colour, meaning = VERDICTS[limit.verdict]
     reason = f": {'; '.join(limit.missing)}." if limit.missing else "."
-    console.print(Text.assemble((limit.verdict, f"bold {colour}"), reason), soft_wrap=True)
-    _say(console, meaning)
+    colour = COLOURS.get(limit.verdict, "yellow")
+    console.print(Text.assemble((str(limit.verdict), f"bold {colour}"), reason), soft_wrap=True)
+    _say(console, limit.verdict.meaning)
+    if limit.document is not None:
+        _say(console, "\n".join(str(limit.certificate()).splitlines()[1:]))
+    for number, branch in enumerate(limit.branches, start=2):
+        _say(
+            console,
+            f"branch {number}: {branch.verdict}; norm {branch.norm:.6g}, "
+            f"stable rank {branch.stable_rank:.6g}, cosine {branch.cosine:.6g} to the one shown",
+        )
 
 
 def _tell_residuals(console: Any, limit: "Limit") -> None:
@@ -373,7 +410,7 @@ def _margin_facts(limit: "Limit") -> "Iterator[tuple[str, str]]":
     yield "outputs" if square else "margins", f"{limit.margins.min():.6g} to {limit.margins.max():.6g}"
     if limit.multipliers.any() and limit.network.homogeneity:
         yield "normalised margin", f"{limit.normalised_margin:.6g}"
-    if limit.region is not None and limit.verdict != "not separated":
+    if limit.region is not None and limit.multipliers.any():
         yield "kinks", f"{len(limit.kinks)} of {limit.region.size:,} pairs of neuron and sample"
 
 
@@ -401,6 +438,7 @@ def _tell_search(console: Any, limit: "Limit", seconds: float) -> None:
         "s": "loss clock reached",
         "distance": "distance of the last state",
         "stays": "the flow stays there",
+        "error_over_room": "error / room",
     }
     rows = {}
     for key, value in limit.settings.items():
@@ -422,6 +460,27 @@ def _print_table(console: Any, title: str, rows: dict[str, str]) -> None:
     for name, value in rows.items():
         table.add_row(name, Text(value))
     console.print(table)
+
+
+@app.command()
+def check(
+    certificate: Annotated[Path, typer.Argument(help="A certificate that `rankfall limit` wrote (.json).")],
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Your data (.csv): the certificate must be about exactly these numbers."),
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="The label column; by default the last one.")] = None,
+) -> None:
+    """Check a certificate in exact arithmetic, with the standard library of Python alone.
+
+    Exit code 0: every claim holds; 1: a claim is refused; 2: the file cannot be read.
+    """
+    from rankfall.certificates.check import main as stand_alone
+
+    told = [str(certificate)]
+    told += ["--data", str(data)] if data is not None else []
+    told += ["--label", label] if label is not None else []
+    raise typer.Exit(stand_alone(told))
 
 
 @app.command()

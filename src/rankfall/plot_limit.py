@@ -14,7 +14,7 @@ from scipy.ndimage import maximum_filter
 
 from rankfall.data import Data
 from rankfall.limits import Limit
-from rankfall.limits.result import NO_MARGIN, RANK
+from rankfall.limits.result import RANK
 from rankfall.network import Network
 
 SIGNS = {1: "#2a6f97", -1: "#c4622d", 0: "grey"}  # of labels and of output weights; 0 is without a sign
@@ -242,7 +242,7 @@ def draw_samples(ax: Axes, limit: Limit, data: Data) -> None:
         _stems(ax, limit.multipliers, data)
         ax.set(ylabel="multiplier $\\lambda_i$", ylim=(0, None))
         ax.set_title(f"{len(limit.support)} of {data.n} samples are support vectors")
-    elif limit.verdict == NO_MARGIN:
+    elif not str(limit.settings.get("loss", "")).startswith("square"):
         _stems(ax, limit.margins, data)
         ax.set(ylabel="margin $y_i f(x_i)$")
         ax.set_title(f"{int((limit.margins <= 0).sum())} of {data.n} samples are on the wrong side")

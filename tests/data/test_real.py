@@ -1,10 +1,8 @@
 import csv
 import gzip
-import os
 import pickle
 import struct
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,37 +10,19 @@ import pytest
 import rankfall as rf
 from rankfall.data import catalogue, formats, gene_expression, store, take
 
-SAMPLES = Path(os.environ.get("RANKFALL_TEST_DATA") or Path(__file__).parents[3] / "shared" / "data")
-needs_samples = pytest.mark.skipif(
-    not SAMPLES.is_dir(),
-    reason=f"the sample data are not in {SAMPLES}: set RANKFALL_TEST_DATA to their folder",
-)
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    """A cache with the sample data but CIFAR-10, which takes seconds to unpack."""
-    folder = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RANKFALL_DATA", str(folder))
-        for name in ("mnist", "autism", "gene_expression", "neuroblastoma_seqc"):
-            assert all(found.known for found in take(SAMPLES / name))
-        yield folder
-
-
 # Images
 
 
-def official(name, header):
-    """The bytes behind the header of an official MNIST file, read without the code under test."""
-    with gzip.open(SAMPLES / "mnist" / f"{name}.gz") as file:
-        content = file.read()
+def official(path, header):
+    """The header and the bytes of an official MNIST file, read without the code under test."""
+    content = gzip.decompress(path.read_bytes())
     return struct.unpack(f">{header // 4}I", content[:header]), np.frombuffer(content[header:], np.uint8)
 
 
-@needs_samples
-def test_mnist_is_the_official_images_divided_by_255_then_shifted_and_scaled(cache):
-    (magic, n, rows, columns), pixels = official("train-images-idx3-ubyte", 16)
+def test_mnist_is_the_official_images_divided_by_255_then_shifted_and_scaled(cache, mnist):
+    for path in mnist.values():
+        take(path)
+    (magic, n, rows, columns), pixels = official(mnist["train-images-idx3-ubyte.gz"], 16)
     assert (magic, n, rows, columns) == (2051, 60_000, 28, 28)
     data = rf.data.mnist(mean=0.1307, std=0.3081)
     images = pixels.reshape(60_000, 784)
@@ -50,7 +30,7 @@ def test_mnist_is_the_official_images_divided_by_255_then_shifted_and_scaled(cac
     expected = (images[::50] / np.float32(255) - np.float32(0.1307)) / np.float32(0.3081)
     np.testing.assert_array_equal(data.x[::50], expected)
     assert data.x.dtype == data.y.dtype == np.float32
-    np.testing.assert_array_equal(data.test.y, official("t10k-labels-idx1-ubyte", 8)[1])
+    np.testing.assert_array_equal(data.test.y, official(mnist["t10k-labels-idx1-ubyte.gz"], 8)[1])
     counts = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]  # as everybody counts them
     assert np.bincount(data.y.astype(int)).tolist() == counts
     assert (data.name, data.test.name, data.test.n) == ("mnist", "mnist test", 10_000)
@@ -136,25 +116,26 @@ def test_a_part_of_a_cifar_record_is_refused():
 # Genes
 
 
-@needs_samples
 @pytest.mark.parametrize(
     ("name", "shape", "counts"),
     [("gordon", (181, 12533), [150, 31]), ("golub", (72, 7129), [47, 25]), ("pomeroy", (60, 7128), [21, 39])],
 )
-def test_a_microarray_set_is_what_was_published(cache, name, shape, counts):
+def test_a_microarray_set_is_what_was_published(cache, sample, name, shape, counts):
+    path = sample(f"gene_expression/{name}.npz")
+    take(path)
     data = getattr(rf.data, name)()
     assert data.x.shape == shape
     assert data.x.dtype == np.float64
     assert np.bincount(data.y.astype(int)).tolist() == counts
     if name == "golub":  # the smallest: unpacking takes its time
-        with np.load(SAMPLES / "gene_expression" / "golub.npz") as arrays:
+        with np.load(path) as arrays:
             np.testing.assert_array_equal(data.y, arrays["y"])
             np.testing.assert_array_equal(data.x, arrays["X"])
 
 
-@needs_samples
-def test_autism_is_the_five_genes_of_47_patients_and_57_controls(cache):
-    with (SAMPLES / "autism" / "autism.csv").open(newline="") as file:
+def test_autism_is_the_five_genes_of_47_patients_and_57_controls(cache, autism):
+    take(autism)
+    with autism.open(newline="") as file:
         rows = list(csv.DictReader(file))
     data = rf.data.autism()
     np.testing.assert_array_equal(data.x, [[float(row[f"Gene{i}"]) for i in range(1, 6)] for row in rows])
@@ -163,9 +144,10 @@ def test_autism_is_the_five_genes_of_47_patients_and_57_controls(cache):
     assert data.n == 104
 
 
-@needs_samples
-def test_seqc_leaves_out_who_was_not_followed_and_splits_as_the_study(cache):
-    with np.load(SAMPLES / "neuroblastoma_seqc" / "seqc498.npz") as arrays:
+def test_seqc_leaves_out_who_was_not_followed_and_splits_as_the_study(cache, sample):
+    path = sample("neuroblastoma_seqc/seqc498.npz")
+    take(path)
+    with np.load(path) as arrays:
         x, y, training = arrays["X_introns"], arrays["y_3yr"], arrays["is_training"]
     data = rf.data.seqc_neuroblastoma("introns")
     np.testing.assert_array_equal(data.x, x[(y >= 0) & (training == 1)])

@@ -1,22 +1,14 @@
 import gzip
 import hashlib
 import io
-import os
 import tarfile
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import rankfall as rf
 from rankfall.data import catalogue, recognise, store
-
-SAMPLES = Path(os.environ.get("RANKFALL_TEST_DATA") or Path(__file__).parents[3] / "shared" / "data")
-needs_samples = pytest.mark.skipif(
-    not SAMPLES.is_dir(),
-    reason=f"the sample data are not in {SAMPLES}: set RANKFALL_TEST_DATA to their folder",
-)
 
 
 def in_place(cache):
@@ -37,9 +29,8 @@ def refusals(path):
 LABELS = ("mnist", "t10k-labels-idx1-ubyte")
 
 
-@needs_samples
-def test_mnist_is_taken_in_any_wrapping_whatever_it_is_called(cache, tmp_path):
-    official = (SAMPLES / "mnist" / "t10k-labels-idx1-ubyte.gz").read_bytes()
+def test_mnist_is_taken_in_any_wrapping_whatever_it_is_called(cache, tmp_path, sample):
+    official = sample("mnist/t10k-labels-idx1-ubyte.gz").read_bytes()
     plain = gzip.decompress(official)
     wrapped = {"a.gz": official, "b": plain, "c.gz": gzip.compress(plain, 1)}
     for name, content in wrapped.items():
@@ -58,17 +49,15 @@ def test_mnist_is_taken_in_any_wrapping_whatever_it_is_called(cache, tmp_path):
     assert [file.name for file in store.missing(catalogue.CATALOGUE["mnist"])][-1] == "t10k-images-idx3-ubyte"
 
 
-@needs_samples
-def test_a_batch_of_cifar10_in_an_npz_file_becomes_its_official_binary_file(cache):
-    assert taken(SAMPLES / "cifar10" / "test_batch.npz") == [("cifar10", "test_batch.bin")]
+def test_a_batch_of_cifar10_in_an_npz_file_becomes_its_official_binary_file(cache, sample):
+    assert taken(sample("cifar10/test_batch.npz")) == [("cifar10", "test_batch.bin")]
     content = (cache / "cifar10" / "test_batch.bin").read_bytes()
     # The SHA1 that was published with the binary version.
     assert hashlib.sha1(content).hexdigest() == "67eb016db431130d61cd03c7ad570b013799c88c"
 
 
-@needs_samples
-def test_the_same_numbers_in_a_table_are_the_same_set(cache, tmp_path):
-    with np.load(SAMPLES / "gene_expression" / "golub.npz") as arrays:
+def test_the_same_numbers_in_a_table_are_the_same_set(cache, tmp_path, sample):
+    with np.load(sample("gene_expression/golub.npz")) as arrays:
         x, y = arrays["X"], arrays["y"]
     rows = [["", *(f"g{i}" for i in range(x.shape[1])), "class"]]
     rows += [
@@ -141,8 +130,7 @@ def test_a_path_that_is_not_there_is_a_sentence(cache, tmp_path):
     assert refusals(tmp_path / "empty") == ["is a folder without files"]
 
 
-@needs_samples
-def test_one_bad_file_never_ends_the_import_of_a_folder(cache, tmp_path):
+def test_one_bad_file_never_ends_the_import_of_a_folder(cache, tmp_path, autism):
     folder = tmp_path / "mine"
     folder.mkdir()
     for name, y in (("c", np.ones(2) * 1j), ("d", np.zeros(2, "M8[D]")), ("s", np.zeros(2, [("a", "f8")]))):
@@ -151,16 +139,15 @@ def test_one_bad_file_never_ends_the_import_of_a_folder(cache, tmp_path):
         archive.writestr("x", "hello")
     content = (folder / "nameless.zip").read_bytes().replace(b"x", b"\0")  # a name that ends where it starts
     (folder / "nameless.zip").write_bytes(content)
-    (folder / "z.csv").write_bytes((SAMPLES / "autism" / "autism.csv").read_bytes())
+    (folder / "z.csv").write_bytes(autism.read_bytes())
     found = rf.data.take(folder)
     assert len(found) == 5
     assert [each.known is not None for each in found] == [False] * 4 + [True]
 
 
-@needs_samples
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r\r\n"])
-def test_the_line_ends_of_a_table_do_not_matter(cache, tmp_path, end):
-    official = (SAMPLES / "autism" / "autism.csv").read_bytes()
+def test_the_line_ends_of_a_table_do_not_matter(cache, tmp_path, autism, end):
+    official = autism.read_bytes()
     (tmp_path / "mine.csv").write_bytes(end.encode().join(official.splitlines()) + end.encode())
     assert taken(tmp_path / "mine.csv") == [("autism", "autism.csv")]
     assert (cache / "autism" / "autism.csv").read_bytes() == official
@@ -176,7 +163,6 @@ def packed(*contents, style=tarfile.GNU_FORMAT):
     return archive.getvalue()
 
 
-@needs_samples
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 @pytest.mark.parametrize(
     "harm",
@@ -202,9 +188,8 @@ def test_a_compressed_archive_that_was_altered_in_a_file_says_so(cache, tmp_path
     assert any("CRC" in refusal for refusal in refusals(tmp_path / "files.tar.gz"))
 
 
-@needs_samples
-def test_an_old_tar_archive_is_opened_and_one_in_a_zip_is_told(cache, tmp_path):
-    tar = bytearray(packed((SAMPLES / "autism" / "autism.csv").read_bytes()))
+def test_an_old_tar_archive_is_opened_and_one_in_a_zip_is_told(cache, tmp_path, autism):
+    tar = bytearray(packed(autism.read_bytes()))
     tar[257:512], tar[148:156] = bytes(255), b" " * 8  # the header that tar had before POSIX
     tar[148:156] = b"%06o\0 " % sum(tar[:512])
     (tmp_path / "old.tar").write_bytes(tar)

@@ -19,11 +19,6 @@ import pytest
 import rankfall as rf
 from rankfall.data import catalogue, download, store
 
-SAMPLES = Path(os.environ.get("RANKFALL_TEST_DATA") or Path(__file__).parents[3] / "shared" / "data")
-needs_samples = pytest.mark.skipif(
-    not SAMPLES.is_dir(),
-    reason=f"the sample data are not in {SAMPLES}: set RANKFALL_TEST_DATA to their folder",
-)
 AUTISM = "/autism/autism.csv"
 
 
@@ -35,7 +30,7 @@ def in_place(cache):
 
 
 class Mirror(ThreadingHTTPServer):
-    """The sample data on loopback. `faults` holds what goes wrong with the next requests of a path."""
+    """A server of `files` on loopback. `faults` holds what goes wrong with the next requests of a path."""
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
@@ -50,9 +45,6 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         self.server.asked[self.path] += 1
         content = self.server.files.get(self.path)
-        if content is None:
-            file = SAMPLES / self.path.strip("/")
-            content = file.read_bytes() if file.is_file() else None
         waiting = self.server.faults.get(self.path, [])
         getattr(self, waiting.pop(0) if waiting else "right" if content is not None else "missing")(content)
 
@@ -103,8 +95,10 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def mirror(monkeypatch):
+def mirror(monkeypatch, autism):
+    """A mirror that has the autism data."""
     server = Mirror()
+    server.files[AUTISM] = autism.read_bytes()
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     monkeypatch.setenv("RANKFALL_MIRROR", server.address)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -116,21 +110,26 @@ def mirror(monkeypatch):
     server.server_close()
 
 
+@pytest.fixture
+def mnist_mirror(mirror, mnist):
+    """A mirror that has MNIST, too."""
+    mirror.files |= {f"/mnist/{name}": path.read_bytes() for name, path in mnist.items()}
+    return mirror
+
+
 # Fetching
 
 
-@needs_samples
-def test_mnist_comes_as_the_official_bytes_and_only_once(cache, mirror):
+def test_mnist_comes_as_the_official_bytes_and_only_once(cache, mnist_mirror, mnist):
     assert rf.data.fetch("mnist") == cache / "mnist"
     assert rf.data.available("mnist")
-    for path in (SAMPLES / "mnist").glob("*.gz"):
+    for path in mnist.values():
         assert (cache / "mnist" / path.stem).read_bytes() == gzip.decompress(path.read_bytes())
     assert len(in_place(cache)) == 4
     rf.data.fetch("mnist")
-    assert set(mirror.asked.values()) == {1}
+    assert set(mnist_mirror.asked.values()) == {1}
 
 
-@needs_samples
 @pytest.mark.parametrize(
     "fault", ["reset", "short", "short_without_a_length", "wrong", "page", "endless", "missing"]
 )
@@ -142,22 +141,19 @@ def test_what_goes_wrong_once_is_tried_again(cache, mirror, fault):
     assert not list(cache.glob(".incoming-*"))
 
 
-@needs_samples
-def test_the_next_mirror_serves_where_the_first_does_not(cache, mirror):
+def test_the_next_mirror_serves_where_the_first_does_not(cache, mirror, autism):
     mirror.faults[AUTISM] = ["reset", "wrong"]
-    mirror.files[f"/second{AUTISM}"] = (SAMPLES / "autism" / "autism.csv").read_bytes()
+    mirror.files[f"/second{AUTISM}"] = autism.read_bytes()
     rf.data.fetch("autism")
     assert mirror.asked == {AUTISM: 2, f"/second{AUTISM}": 1}
 
 
-@needs_samples
 def test_a_redirection_is_followed_and_its_content_verified(cache, mirror):
     mirror.faults[AUTISM] = ["elsewhere"]
     rf.data.fetch("autism")
     assert mirror.asked[AUTISM + "?again"] == 1
 
 
-@needs_samples
 @pytest.mark.parametrize("fault", ["wrong", "page", "short_without_a_length"])
 def test_wrong_bytes_are_kept_aside_and_never_used(cache, mirror, fault):
     mirror.faults[AUTISM] = [fault] * 2
@@ -172,7 +168,6 @@ def test_wrong_bytes_are_kept_aside_and_never_used(cache, mirror, fault):
     assert not list(cache.glob(".incoming-*"))
 
 
-@needs_samples
 def test_an_endless_download_is_cut_at_the_size_of_the_file(cache, mirror):
     mirror.faults[AUTISM] = ["endless"] * 2
     with pytest.raises(ValueError, match="it sends more than the 7,041 bytes of the file"):
@@ -264,27 +259,26 @@ def known_file(name, content):
 GET = [sys.executable, "-m", "rankfall", "data", "get"]
 
 
-@needs_samples
-def test_two_processes_that_fetch_at_once_share_one_download(cache, mirror, capsys):
-    mirror.pause = 0.1
+def test_two_processes_that_fetch_at_once_share_one_download(cache, mnist_mirror, capsys):
+    mnist_mirror.pause = 0.1
     other = subprocess.Popen([*GET, "mnist"], stdout=subprocess.PIPE)
-    while other.poll() is None and not mirror.asked:
+    while other.poll() is None and not mnist_mirror.asked:
         time.sleep(0.01)
     assert download.bring(catalogue.CATALOGUE["mnist"]) == 0
     assert capsys.readouterr().err == f"Another process is writing to {cache}: waiting for it.\n"
     assert b"mnist: fetched and verified" in other.communicate(timeout=60)[0]
     assert other.returncode == 0
     assert len(in_place(cache)) == 4
-    assert set(mirror.asked.values()) == {1}
+    assert set(mnist_mirror.asked.values()) == {1}
 
 
-@needs_samples
-def test_a_killed_download_leaves_nothing_that_is_used(monkeypatch):
+def test_a_killed_download_leaves_nothing_that_is_used(monkeypatch, mnist):
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))
     from benchmarks import kills
 
-    monkeypatch.setattr(kills, "SAMPLES", SAMPLES)
-    assert kills.download_kills(times=2, seconds=0.4) == {"kills": 2, "died under way": 2, "wrong files": 0}
+    samples = mnist["t10k-labels-idx1-ubyte.gz"].parents[1]
+    killed = kills.download_kills(times=2, seconds=0.4, samples=samples)
+    assert killed == {"kills": 2, "died under way": 2, "wrong files": 0}
 
 
 def test_what_a_dead_process_left_is_removed_by_the_next(cache):
@@ -313,8 +307,7 @@ def test_a_cache_that_cannot_be_written_to_is_a_sentence(tmp_path, monkeypatch):
         rf.data.take(tmp_path)
 
 
-@needs_samples
-def test_a_full_disk_is_a_sentence_and_leaves_nothing(cache, monkeypatch):
+def test_a_full_disk_is_a_sentence_and_leaves_nothing(cache, autism, monkeypatch):
     def full(_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -322,23 +315,21 @@ def test_a_full_disk_is_a_sentence_and_leaves_nothing(cache, monkeypatch):
     with pytest.raises(
         ValueError, match=r"cache cannot be written to \(No space left on device\): make room"
     ):
-        rf.data.take(SAMPLES / "autism")
+        rf.data.take(autism)
     assert in_place(cache) == []
 
 
-@needs_samples
-def test_a_cache_that_is_read_only_is_a_sentence(cache, monkeypatch):
+def test_a_cache_that_is_read_only_is_a_sentence(cache, autism, monkeypatch):
     def refused(*_, **__):
         raise PermissionError(errno.EACCES, "Permission denied", str(cache / ".incoming-x"))
 
     monkeypatch.setattr(tempfile, "mkdtemp", refused)  # root may write everywhere
     with pytest.raises(ValueError, match=r"cannot be written to \(Permission denied\).* RANKFALL_DATA"):
-        rf.data.take(SAMPLES / "autism")
+        rf.data.take(autism)
 
 
-@needs_samples
 @pytest.mark.parametrize("way", ["autism", "autism/autism.csv"])
-def test_what_is_in_the_place_of_a_file_is_named(cache, way):
+def test_what_is_in_the_place_of_a_file_is_named(cache, autism, way):
     (cache / way).parent.mkdir(parents=True)
     if way == "autism":
         (cache / way).write_text("")
@@ -350,12 +341,11 @@ def test_what_is_in_the_place_of_a_file_is_named(cache, way):
     ):
         rf.data.autism()
     with pytest.raises(ValueError, match=rf"{way} cannot be written to .* remove what is in the way"):
-        rf.data.take(SAMPLES / "autism")
+        rf.data.take(autism)
 
 
-@needs_samples
-def test_a_cached_file_that_cannot_be_read_is_replaced_by_an_import(cache, monkeypatch):
-    rf.data.take(SAMPLES / "autism")
+def test_a_cached_file_that_cannot_be_read_is_replaced_by_an_import(cache, autism, monkeypatch):
+    rf.data.take(autism)
     kept, read = cache / "autism" / "autism.csv", Path.read_bytes
 
     def refused(path):
@@ -369,14 +359,13 @@ def test_a_cached_file_that_cannot_be_read_is_replaced_by_an_import(cache, monke
     ):
         rf.data.autism()
     before = kept.stat().st_ino
-    rf.data.take(SAMPLES / "autism")
+    rf.data.take(autism)
     assert kept.stat().st_ino != before
 
 
 # Reading
 
 
-@needs_samples
 @pytest.mark.parametrize(
     ("harm", "sentence"),
     [

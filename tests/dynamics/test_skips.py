@@ -113,7 +113,7 @@ def test_what_is_exact_for_two_plain_layers_refuses_skips():
     network = Network.gaussian((3, 4, 1), 0.0, 1.0, 0, skips=(None, np.ones((1, 3))))
     with pytest.raises(ValueError, match="the exact flow is for networks without skips"):
         exact_flow(network, labels, "exponential", 1.0)
-    with pytest.raises(ValueError, match=r"not homogeneous .* a skip asks for a fixed layer"):
+    with pytest.raises(ValueError, match=r"not homogeneous .* a skip needs a fixed layer"):
         limit(network, labels)
     with pytest.raises(ValueError, match="two-layer networks without skips"):
         limit(network, labels, "square")

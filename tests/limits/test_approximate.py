@@ -85,7 +85,7 @@ def test_a_certified_limit_is_a_kkt_point(slope, both):
         else Network.fixed_second_layer((4, 8, 1), slope, 0.3, 3)
     )
     found = limit(network, data, optimality=False, show=False)
-    assert found.certified, found.missing
+    assert found.reached, found.missing
     assert found.kinks
     epsilon, delta, multipliers = kkt_distance(found.network, data)
     assert epsilon < 1e-6
@@ -116,7 +116,7 @@ def test_the_limit_of_a_deep_network_is_approximate_and_never_certified():
     data = separable(6, 3, 5)
     found = limit(Network.gaussian((3, 5, 5, 1), 0.2, 1.0, 1), data, budget=3000, show=False)
     assert found.verdict == "approximate"
-    assert not found.certified
+    assert not found.reached
     assert any("late state" in sentence for sentence in found.missing)
     assert 0 <= found.residuals["epsilon"] < 0.3
     assert found.residuals["delta"] >= 0
@@ -139,5 +139,5 @@ def test_a_linear_model_comes_near_to_the_support_vector_machine():
 
 def test_a_deep_network_that_does_not_separate_says_so():
     found = limit(Network.gaussian((2, 2, 2, 1), 1.0, 1.0, 0), rd.xor(), budget=200, show=False)
-    assert found.verdict == "not separated"
-    assert "zero training error not reached" in found.missing[0]
+    assert found.verdict == "not decided"
+    assert "on the wrong side so far" in found.missing[0]

@@ -7,7 +7,6 @@ from sklearn.svm import SVC
 from rankfall import Data, Network, Until, exact_flow, limit
 from rankfall import data as rd
 from rankfall.dynamics.walk import Walk
-from rankfall.limits import search
 
 RNG = np.random.default_rng
 
@@ -162,7 +161,7 @@ def relu_on_orthogonal_data(seed):
     the start go on to see it; those of the other sign are pushed down to their kink, and stay there.
     """
     data = rd.orthogonal(8, 12, seed=seed)
-    data = Data(data.x * RNG(seed).uniform(0.5, 2.0, (8, 1)), data.y)
+    data = Data(data.x * RNG(seed).integers(32, 128, (8, 1)) / 64, data.y)
     network = Network.fixed_second_layer((12, 16, 1), 0.0, 1e-2, seed)
     w, a = network.weights[0], network.weights[1][0]
     active = (w @ data.x.T > 0) & (a[:, None] * data.y > 0)
@@ -170,7 +169,7 @@ def relu_on_orthogonal_data(seed):
     return data, network, a[:, None] * ((active * multipliers * data.y) @ data.x), multipliers
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_relu_on_orthogonal_data_keeps_the_first_pattern_of_the_right_sign(seed):
     data, network, w, multipliers = relu_on_orthogonal_data(seed)
     found = limit(network, data, budget=400, optimality=False, show=False)
@@ -179,7 +178,7 @@ def test_relu_on_orthogonal_data_keeps_the_first_pattern_of_the_right_sign(seed)
     np.testing.assert_allclose(data.y * found.network(data.x), 1.0, rtol=1e-10)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_relu_on_orthogonal_data_is_certified(seed):
     data, network, _, _ = relu_on_orthogonal_data(seed)
     found = limit(network, data, budget=400, optimality=False, show=False)
@@ -281,8 +280,8 @@ def test_a_run_goes_on_to_the_limit_of_the_network_that_it_started_from(both):
     )
     run = exact_flow(network, data, "exponential", 3.0, measures=["loss"], record=[3.0], show=False)
     found, expected = limit(run, data, show=False), limit(network, data, show=False)
-    assert found.certified, as_printed(found)
-    assert expected.certified, as_printed(expected)
+    assert found.reached, as_printed(found)
+    assert expected.reached, as_printed(expected)
     np.testing.assert_allclose(found.W, expected.W, atol=1e-6 if both else 1e-10)
     np.testing.assert_allclose(found.multipliers, expected.multipliers, atol=1e-8)
 
@@ -301,21 +300,23 @@ def test_xor_is_not_linearly_separable_and_the_limit_says_why(both):
     found = limit(network, data, show=False)
     assert found.verdict == "not separated"
     assert "not linearly separable" in found.missing[0]
-    c = np.array(found.settings["combination"])
-    assert (c >= 0).all()
-    assert c.sum() > 0.9
-    np.testing.assert_allclose((c * data.y) @ data.x, 0.0, atol=1e-14)
+    (claim,) = found.document["claims"]
+    c = [int(number, 16) for number in claim["combination"]]
+    assert all(number >= 0 for number in c)
+    assert any(c)
+    assert all(sum(k * y * x for k, y, x in zip(c, data.y, column, strict=True)) == 0 for column in data.x.T)
+    assert found.certificate().check().accepted
     assert found.optimality is None
     assert found.comparison is None
 
 
-def test_a_network_that_is_too_small_does_not_reach_zero_training_error():
+def test_a_flow_that_comes_to_rest_with_an_error_is_not_decided():
     # One neuron a sign separates no more than two half-planes: XOR needs two of each.
     network = Network([[[1.0, 0.2], [0.3, -1.0]], [[1.0, -1.0]]], slope=0.0, trained=(True, False))
     found = limit(network, rd.xor(), show=False)
-    assert found.verdict == "not separated"
-    assert "zero training error not reached" in found.missing[0]
-    assert (found.margins <= 0).sum() == int(found.missing[0].split(": ")[1].split(" of ")[0])
+    assert found.verdict == "not decided"
+    assert "on the wrong side so far" in found.missing[0]
+    assert (found.margins <= 0).sum() == int(found.missing[0].split(" of ")[0])
 
 
 def test_a_sample_that_is_reached_only_after_a_very_long_time_is_reached():
@@ -336,7 +337,7 @@ def test_the_budget_is_kept_and_named():
     found = limit(network, data, budget=50, show=False)
     assert not found.certified
     assert found.settings["steps"] == 50
-    assert "spent the budget of 50 steps" in found.missing
+    assert "the budget of 50 steps is spent" in found.missing
 
 
 def interrupt_after(monkeypatch, steps):
@@ -373,7 +374,7 @@ def test_an_interrupted_flow_that_separates_the_data_is_not_called_not_separated
     assert (data.y * network(data.x) > 0).all()
     interrupt_after(monkeypatch, 0)
     found = limit(network, data, show=False)
-    assert found.verdict == "not certified"
+    assert found.verdict == "not decided"
     assert not any("not separated" in sentence for sentence in found.missing)
 
 
@@ -392,8 +393,8 @@ GOOD = Network.gaussian((2, 3, 1), 0.1, 1.0, 0)
         ({"network": TWO_OUTPUTS, "loss": "cross_entropy"}, "one output"),
         ({"loss": "cross_entropy"}, "one output"),
         ({"network": OUTPUT_BIAS}, "not homogeneous.*only the first trained layer may have a bias"),
-        ({"tol": -1.0}, "tolerance must be positive"),
-        ({"tol": np.nan}, "tolerance must be positive"),
+        ({"tol": -1.0}, "tolerance and the seconds must be positive"),
+        ({"tol": np.nan}, "tolerance and the seconds must be positive"),
         ({"budget": 0}, "budget at least one step"),
         ({"loss": "exponentail"}, "Did you mean 'exponential'"),
         ({"data": Data([[1.0, 0.0], [0.0, 1.0]], [1.0, 1.0])}, "two classes"),
@@ -419,29 +420,27 @@ def test_several_networks_that_ran_together_have_no_one_limit():
 
 
 @pytest.mark.parametrize(("n", "m", "d", "slope", "seed"), [(12, 40, 30, 0.01, 3), (8, 30, 20, 0.0, 4)])
-def test_with_leaps_the_limit_is_the_same(monkeypatch, n, m, d, slope, seed):
+def test_with_leaps_the_limit_is_the_same_but_its_route_is_called_approximate(n, m, d, slope, seed):
     data = rd.gaussian_mixture(n=n, dim=d, seed=seed)
     network = Network.fixed_second_layer((d, m, 1), slope=slope, sigma=1e-4, seed=seed)
     exact = limit(network, data, optimality=False, show=False)
-    monkeypatch.setattr(search, "LARGE", 0)
-    found = limit(network, data, optimality=False, show=False)
+    found = limit(network, data, large=0, optimality=False, show=False)
     assert exact.certified
-    assert found.certified, found.missing
-    assert "certified from there on" in found.settings["way"]
+    assert found.verdict == "approximate route", found.missing
+    assert found.settings["way"].startswith("adaptive flow")
+    assert found.certificate().check().accepted
     np.testing.assert_allclose(found.W, exact.W, atol=1e-10)
 
 
-def test_leaps_cross_the_friendly_kinks_that_the_flow_crosses(monkeypatch):
-    # w.x_2 = -3.9 + 0.1 Lambda again: sample 2 is dead until margins are 40, so that the leaps begin before.
+def test_leaps_cross_the_friendly_kinks_that_the_flow_crosses():
+    # w.x_2 = -7.9 + 0.1 Lambda: sample 2 is dead until margins are 80, so that the leaps begin before.
     x = np.array([[1.0, 0.0, 0.0], [0.1, 1.0, 0.0], [0.1, 0.9, 0.3], [0.0, 0.0, 1.0]])
-    first = [[1.0, -4.0, 0.0], [0.0, 1.0, 0.3], [0.0, 0.0, 1.0]]
+    first = [[1.0, -8.0, 0.0], [0.0, 1.0, 0.3], [0.0, 0.0, 1.0]]
     network = Network([first, [[1.0, 1.0, -1.0]]], slope=0.0, trained=(True, False))
     data = Data(x, [1.0, 1.0, 1.0, -1.0])
     exact = limit(network, data, show=False)
-    monkeypatch.setattr(search, "LARGE", 0)
-    monkeypatch.setattr(search, "AHEAD", 5.0)
-    found = limit(network, data, show=False)
+    found = limit(network, data, large=0, show=False)
     assert exact.certified
-    assert found.certified, found.missing
+    assert found.verdict == "approximate route", found.missing
     assert "leaps" in found.settings["way"]
     np.testing.assert_allclose(found.W, exact.W, atol=1e-9)

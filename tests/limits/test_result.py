@@ -5,6 +5,7 @@ import pytest
 
 from rankfall import Data, Limit, Network, Trajectory, exact_flow, limit
 from rankfall import data as rd
+from rankfall.limits import Verdict
 
 PAIR = rd.orthogonal_pair()
 LEAKY = Network.fixed_second_layer((2, 4, 1), 0.1, 0.1, 0)
@@ -15,7 +16,7 @@ VARDIS_DATA = Data([[1.0, 0.25, 0.0], [-1.0, 0.25, 0.0], [0.0, 0.0, 1.0]], [1.0,
 def made(w, a, biases=None, trained=(True, False), margins=(1.0, 2.0)):
     """A limit with this network, and nothing else in it."""
     return Limit(
-        verdict="certified",
+        verdict=Verdict.CERTIFIED,
         missing=(),
         network=Network([w, [a]], biases, slope=0.1, trained=trained),
         multipliers=np.array([2.0, 0.0]),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from rankfall.data import Data, centre, circle, fan, pair
+from rankfall.data import Data, centre, circle, fan, pair, take
 from rankfall.papers import PAPERS, paper
 from rankfall.papers.claim import VERDICTS
 from rankfall.papers.frei.cifar import STARTS, Start
@@ -116,12 +116,15 @@ EXPERIMENTS = [(name, e.name) for name in PAPERS for e in paper(name).experiment
 
 
 @pytest.fixture
-def experiment(request, monkeypatch):
+def experiment(request, monkeypatch, tmp_path, autism):
     name, figure = request.param
     found = next(e for e in paper(name).experiments if e.name == figure)
     module = __import__(found.run.__module__, fromlist=["_"])
     for constant, value in SMALL.get(request.param, {}).items():
         monkeypatch.setattr(module, constant, value)
+    if found.needs == "autism":  # the correlations of the genes are taken of the data themselves
+        monkeypatch.setenv("RANKFALL_DATA", str(tmp_path / "cache"))
+        take(autism)
     return found
 
 

@@ -226,7 +226,7 @@ def test_a_changed_formula_makes_its_claims_stale_and_no_others(stale):
 
 
 def test_a_change_of_the_limits_leaves_the_runs_of_gradient_descent(stale):
-    found = stale("limits/search.py", "    def run(self) -> Limit:", "    def run(self, other=0) -> Limit:")
+    found = stale("limits/base.py", "    def run(self) -> Limit:", "    def run(self, other=0) -> Limit:")
     assert {("sun", "map"), ("sun", "properties")} <= found
     assert not {("sun", "1"), ("zhang", "3")} & found
 

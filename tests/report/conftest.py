@@ -8,10 +8,20 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from rankfall import plot
+from rankfall.certificates import Certificate, Problem, propose, rank, refutes, stable_rank
 from rankfall.papers import paper
-from rankfall.papers.claim import Check, Claim, at_least, at_most, between, near
+from rankfall.papers.claim import (
+    Check,
+    Claim,
+    at_least,
+    at_most,
+    between,
+    near,
+    refuting,
+    with_certificates,
+)
 from rankfall.papers.experiment import Experiment, Paper
-from rankfall.papers.outcome import Outcome, judged_rows
+from rankfall.papers.outcome import Outcome, certificates_of, judged_rows
 from rankfall.report.page import page
 from rankfall.theory.result import Source
 
@@ -38,7 +48,7 @@ def html(outcomes):
 
 def made_up_outcomes():
     """Every verdict, some of them not the one on record, and text that HTML could take for its own."""
-    by_seed = xr.Dataset({"rank": ("seed", np.linspace(1.0, 3.0, 20)), "kkt": ("seed", np.full(20, 1e-13))})
+    by_seed = made_up_runs()
     does = {"run": lambda *_: by_seed, "draw": lambda _: Figure()}
     every = Experiment("4b", "Every verdict & a <b>title</b>", CLAIMS, seeds=20, about=ABOUT, **does)
     lonely = Experiment("Lemma 7", "A word that does not break", (UNBROKEN,), about="-", **does)
@@ -58,6 +68,7 @@ def made_up_outcomes():
             hostile_figure(),
             4000.0,
             "from the cache",
+            certificates_of(made_up, every, by_seed),
         ),
         Outcome(
             made_up,
@@ -70,6 +81,26 @@ def made_up_outcomes():
         ),
         Outcome(made_up, absent, 0, judged_rows(made_up, absent, None), "", 0.0, "not run: no data"),
     ]
+
+
+def made_up_runs():
+    """Twenty seeds with numbers; the first two bring certificates of two limits, one of which refutes."""
+    runs = []
+    for seed, value in enumerate(np.linspace(1.0, 3.0, 20)):
+        ends = {"first": point(seed), "second": point(9)} if seed < 2 else {}
+        runs.append(with_certificates(xr.Dataset({"rank": value, "kkt": 1e-13}), seed, ends, seeds=2))
+    return xr.concat(runs, dim="seed")
+
+
+def point(seed):
+    """The certificate of a KKT point: orthogonal samples, two neurons, each active on its class."""
+    lengths = 1 + np.random.default_rng(seed).random(4)
+    y = np.array([1.0, -1.0, 1.0, -1.0])
+    problem = Problem(np.diag(lengths), y, 0.5, np.array([1.0, -1.0]), name="made up <&>")
+    found = propose(problem, np.array([y, -y]), np.ones(4))
+    claims = [rank(problem, found), stable_rank(problem, found)]
+    false = refutes("made-up/3", "The stable rank is above 3.", "stable rank", ">", 3.0)
+    return refuting(Certificate.of(problem, found, claims), false)
 
 
 def hostile_figure():
@@ -103,6 +134,7 @@ CLAIMS = (
         measure=lambda runs: runs["rank"],
         expected=between(1.0, 3.0, "the axis of the figure"),
         hypotheses=(HOLDING,),
+        proofs=("first", "second"),
     ),
     Claim(
         sentence="It is <script>document.title = 'taken'</script> & stays below 2.",
@@ -122,6 +154,7 @@ CLAIMS = (
         expected=at_most(1e-8, "the solver's tolerance"),
         recorded="refuted",
         certificate=ALONE,
+        proofs=("first",),
     ),
     Claim(
         sentence="Under the theorem's hypotheses the rank is two.",

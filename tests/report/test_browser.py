@@ -1,10 +1,15 @@
 """The page of claims in a browser: what a reader sees, clicks and prints."""
 
+import json
 import re
 import shutil
+import time
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+
+from rankfall.certificates import check
+from rankfall.papers.claim import packed, unpacked
 
 pytestmark = pytest.mark.browser
 
@@ -35,14 +40,18 @@ def address(html, tmp_path):
 
 
 @pytest.fixture
-def opened(browser, address):
+def opened(browser, address, tmp_path):
     """Open the page; at the end nothing was complained of, and nothing but the file was asked for."""
     contexts, complaints, requests = [], [], []
 
-    def open_page(hash_="", **options):
+    def open_page(hash_="", text="", before="", **options):
+        if text:
+            (tmp_path / "index.html").write_text(text, encoding="utf-8")
         context = browser.new_context(**({"viewport": DESKTOP} | options))
         contexts.append(context)
         view = context.new_page()
+        if before:
+            view.add_init_script(before)
         view.set_default_timeout(20_000)
         view.on("console", lambda message: complaints.append(message.text))
         view.on("pageerror", lambda error: complaints.append(str(error)))
@@ -54,8 +63,8 @@ def opened(browser, address):
     for context in contexts:
         context.close()
     assert complaints == []
-    # Pixels that stand in the page itself are no request.
-    assert {url.split("#")[0] for url in requests if not url.startswith("data:")} == {address}
+    # Pixels that stand in the page itself, and what it hands to its own worker, are no requests.
+    assert {url.split("#")[0] for url in requests if not url.startswith(("data:", "blob:"))} == {address}
 
 
 def shown(view):
@@ -220,3 +229,132 @@ def test_without_scripts_everything_is_there_and_no_dead_control(opened, outcome
     assert view.locator("button:visible, input:visible, select:visible").count() == 0
     view.locator("tbody [data-choice]").first.click()
     assert re.search(r"#[a-z-]+$", view.url)
+
+
+# --- certificates, checked in the browser ------------------------------------------------------------------
+
+
+def certified(outcomes):
+    """How many certificates the page has, and the claims that rest on some."""
+    claims = [row for outcome in outcomes for row in outcome.rows if row["certificates"]]
+    return sum(len(outcome.certificates) for outcome in outcomes), claims
+
+
+def state(view, row):
+    return view.locator(f"#{row['paper']}-{row['number']} .proofs .state .script")
+
+
+def test_certificates_are_checked_when_their_claim_comes_into_view(opened, outcomes):
+    _, claims = certified(outcomes)
+    view = opened(viewport={"width": 1280, "height": 300})
+    assert view.locator(".proofs .yes, .proofs .no").count() == 0
+    for row in claims:
+        told = state(view, row)
+        told.scroll_into_view_if_needed()
+        view.wait_for_selector(f"#{row['paper']}-{row['number']} .proofs .state .yes")
+        count = len(row["certificates"])
+        what = "certificate" if count == 1 else f"{count} certificates"
+        assert re.fullmatch(rf"✓ {what} checked in your browser in [\d.]+ m?s", told.inner_text())
+
+
+def test_all_certificates_are_checked_at_the_click_of_a_button_in_less_than_ten_seconds(opened, outcomes):
+    total, claims = certified(outcomes)
+    view = opened()
+    began = time.perf_counter()
+    view.click("#every")
+    view.wait_for_selector("#checked.yes")
+    assert time.perf_counter() - began < 10
+    assert view.inner_text("#checked").startswith(f"✓ {total} certificates checked in your browser in ")
+    assert view.locator(".proofs .state .yes").count() == len(claims)
+    assert view.locator(".proofs .no").count() == 0
+
+
+def test_a_certificate_says_what_it_proves(opened, outcomes):
+    _, claims = certified(outcomes)
+    row = next(row for row in claims if row["verdict"] == "refuted")
+    view = opened(f"#{row['paper']}-{row['number']}")
+    proofs = view.locator(f"#{row['paper']}-{row['number']} .proofs")
+    proofs.locator("summary").click()
+    proofs.locator(".outcome.yes").first.wait_for()
+    told = proofs.inner_text()
+    assert "this is a KKT point of the margin problem for the first layer (with residual 0)." in told
+    assert "stable rank > 3 is false here, against made-up/3: The stable rank is above 3." in told
+
+
+def tampered(html, change):
+    """The page with its first certificate changed."""
+    block = r'(data-certificate="[^"]+">)([^<]+)(<)'
+    return re.sub(block, lambda found: found[1] + change(found[2]) + found[3], html, count=1)
+
+
+def other_multiplier(text):
+    document = unpacked(text)
+    document["point"]["multipliers"][0] = hex(int(document["point"]["multipliers"][0], 16) + 1)
+    return packed(document)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (other_multiplier, "the margin of the support vector 0 is not 1."),
+        (lambda text: packed(unpacked(text) | {"version": 2}), "'version' must be one of 1."),
+        (lambda text: text[:400] + text[404:], "it is damaged"),
+        (lambda text: "no base 64 ä", "it is damaged"),
+        (lambda text: "", "it is damaged"),
+    ],
+)
+def test_a_tampered_certificate_has_a_cross_and_the_reason(opened, outcomes, html, change, reason):
+    total, claims = certified(outcomes)
+    view = opened(text=tampered(html, change))
+    view.click("#every")
+    view.wait_for_selector("#checked.no")
+    told = view.inner_text("#checked")
+    assert told.startswith(f"✗ 1 of {total} certificates refused: ")
+    assert reason in told
+    first = next(name for outcome in outcomes for name in outcome.certificates)
+    for row in claims:
+        sign = "✗" if first in row["certificates"] else "✓"
+        assert state(view, row).inner_text().startswith(sign)
+
+
+def test_where_there_are_no_workers_the_page_checks_by_itself(opened, outcomes):
+    view = opened(before="delete globalThis.Worker;")
+    view.click("#every")
+    view.wait_for_selector("#checked.yes")
+
+
+def test_a_certificate_can_be_saved_and_checked_by_the_other_checker(opened, outcomes, tmp_path):
+    _, claims = certified(outcomes)
+    row = claims[0]
+    view = opened(f"#{row['paper']}-{row['number']}", accept_downloads=True)
+    proofs = view.locator(f"#{row['paper']}-{row['number']} .proofs")
+    proofs.locator("summary").click()
+    with view.expect_download() as download:
+        proofs.locator("a").first.click()
+    file = tmp_path / "saved.json"
+    download.value.save_as(file)
+    assert f"certificates/{download.value.suggested_filename}" == row["certificates"][0]
+    assert check.main([str(file)]) == 0
+    held = next(outcome.certificates for outcome in outcomes if outcome.certificates)[row["certificates"][0]]
+    assert json.loads(file.read_text(encoding="utf-8")) == unpacked(held)
+
+
+def test_without_scripts_the_files_of_the_certificates_are_named(opened, outcomes):
+    _, claims = certified(outcomes)
+    view = opened(java_script_enabled=False)
+    for row in claims:
+        proofs = view.locator(f"#{row['paper']}-{row['number']} .proofs")
+        proofs.locator("summary").click()
+        for name in row["certificates"]:
+            assert name in proofs.inner_text()
+    assert "to be checked in your browser" not in view.locator("main").inner_text()
+
+
+def test_a_phone_with_open_proofs_does_not_scroll_sideways(opened):
+    view = opened(viewport=PHONE)
+    view.click("#every")
+    view.wait_for_selector("#checked.yes")
+    view.evaluate(
+        "() => { for (const each of document.querySelectorAll('.proofs details')) each.open = true; }"
+    )
+    assert view.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]

@@ -1,5 +1,7 @@
 """The page of claims as text: it says everything, takes no text for markup, and asks for nothing."""
 
+import base64
+import hashlib
 import re
 from collections import Counter
 from html import unescape
@@ -8,7 +10,8 @@ from html.parser import HTMLParser
 import pytest
 
 from rankfall import plot
-from rankfall.papers.claim import VERDICTS, at_least, at_most, between, near
+from rankfall.certificates import Certificate
+from rankfall.papers.claim import VERDICTS, at_least, at_most, between, near, unpacked
 from rankfall.report.figure import INK, PAPER, contrast, on_dark
 from rankfall.report.page import page
 from rankfall.report.strip import MARGIN, WIDTH, strip
@@ -86,7 +89,8 @@ def test_text_is_never_taken_for_markup(html, parsed):
     assert "<script>document.title" not in html
     assert "<script>document.title = 'taken'</script> & stays below 2." in parsed.text
     assert [tag for tag, _ in parsed.elements if tag in ("em", "nothing")] == []
-    assert sum(tag == "script" for tag, _ in parsed.elements) == 1
+    running = [attrs for tag, attrs in parsed.elements if tag == "script" and "type" not in attrs]
+    assert len(running) == 3  # the page's own, the checker of certificates, and what drives it
 
 
 def test_the_page_asks_for_nothing_from_outside(html, parsed):
@@ -94,16 +98,35 @@ def test_the_page_asks_for_nothing_from_outside(html, parsed):
         assert parsed.values(name) == []
     assert all(link.startswith(("#", "data:image/png;base64,")) for link in parsed.values("href"))
     assert [tag for tag, _ in parsed.elements if tag in ("link", "iframe", "object", "embed", "base")] == []
-    code = re.findall(r"<style>.*?</style>|<script>.*?</script>|<svg.*?</svg>", html, flags=re.DOTALL)
+    code = re.findall(r"<style>.*?</style>|<script[^>]*>.*?</script>|<svg.*?</svg>", html, flags=re.DOTALL)
     assert not re.search(r"https?://|@import|url\((?!#)", " ".join(code))
 
 
-def test_the_policy_allows_the_script_of_the_page_and_no_other(html):
+def test_the_policy_allows_the_scripts_of_the_page_and_no_other(html):
     policy = unescape(re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)[1])
     rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
     assert rules["default-src"] == "'none'"
-    assert rules["script-src"].startswith("'sha256-")
-    assert "unsafe" not in rules["script-src"]
+    scripts = re.findall(r"<script(?: id=\"checker\")?>(.*?)</script>", html, flags=re.DOTALL)
+    sums = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
+    assert rules["script-src"].split(" ") == [f"'sha256-{each}'" for each in sums]
+    assert rules["worker-src"] == "blob:"
+
+
+def test_every_certificate_that_a_claim_names_is_on_the_page_once(outcomes, html, parsed):
+    named = {name for row in rows(outcomes) for name in row["certificates"]}
+    held = re.findall(r'<script type="application/gzip" data-certificate="([^"]+)">([^<]+)</script>', html)
+    assert {name for name, _ in held} == named
+    assert len(held) == len(named) > 0
+    for _, text in held:
+        assert Certificate(unpacked(text)).check().accepted
+    for name in named:
+        assert name in parsed.text
+
+
+def test_a_page_without_certificates_does_not_carry_the_checker(outcomes):
+    plain = page(outcomes[:1], {})
+    assert "checkCertificate" not in plain
+    assert "check all" not in plain
 
 
 def test_ids_are_unique_and_every_link_has_its_target(parsed):

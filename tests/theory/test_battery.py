@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 import rankfall as rf
-from rankfall.limits import Limit
+from rankfall.limits import Limit, Verdict
 from rankfall.theory import RESULTS, assess, assessed
 from rankfall.theory.assessment import FAILS, HOLDS, NOT_MEASURED
 from rankfall.theory.evidence import Evidence
@@ -85,7 +85,7 @@ WHATEVER_THE_LABELS = {
     "timor_rank_two",
 }
 # On other labels these have nothing to say: what they speak about does not come to be.
-SILENT = {"deep_low_rank", "margin_kkt", "margin_maximisation", "sarussi"}
+SILENT = {"deep_low_rank", "end_point_logistic", "margin_kkt", "margin_maximisation", "sarussi"}
 
 
 def fails_when_tampered_with(here, example, evidence):
@@ -156,7 +156,7 @@ def uncertified(evidence):
     if not isinstance(evidence, Limit):
         return []
     optimality = evidence.optimality and replace(evidence.optimality, verdict="unknown")
-    return [replace(evidence, verdict="not certified", optimality=optimality)]
+    return [replace(evidence, verdict=Verdict.NOT_DECIDED, optimality=optimality)]
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -86,7 +86,7 @@ def test_the_certified_end_is_the_interpolator_of_least_norm_up_to_the_share_of_
     for factor in (1e2, 1.0):
         now = scaled(s, factor)
         end = rf.limit(now.network, now.data, "square", optimality=False, show=False)
-        assert end.certified
+        assert end.reached
         share = max(group.partial for group in both(now))
         excess.append(end.norm**2 / least - 1)
         assert 0 < excess[-1] < share

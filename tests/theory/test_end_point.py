@@ -30,7 +30,7 @@ def weights(network):
 def test_the_certified_end_of_the_square_loss_is_the_least_squares_solution(slope):
     network = Network.rank_one((3, 6, 1), slope, scale=0.3, seed=1)
     end = limit(network, DATA, "square", optimality=False)
-    assert end.certified
+    assert end.reached
     normal = np.linalg.solve(covariance(DATA), beta(DATA))
     np.testing.assert_allclose(linear_map(end.network), normal, rtol=1e-9)
     verification = assess(network, DATA, "square")["end_point_square"].verify(end)
@@ -116,7 +116,7 @@ def scikit_learn_svm(data):
 def test_the_certified_limit_on_separable_symmetric_data_is_the_hard_margin_svm(slope, loss):
     network = Network.rank_one((3, 6, 1), slope, scale=0.3, seed=1)
     end = limit(network, LABELLED, loss, optimality=False)
-    assert end.certified
+    assert end.reached
     np.testing.assert_allclose(linear_map(end.network), scikit_learn_svm(LABELLED), rtol=1e-5)
     verification = assess(network, LABELLED, loss)["end_point_logistic"].verify(end)
     assert {v.verdict for v in verification} == {"holds"}

@@ -79,7 +79,7 @@ def test_where_only_one_sign_grows_the_margin_is_smaller_by_two_slopes_over_one_
     assert assessed(SYMMETRIC, there).status == "does not apply"
     assert len(set(np.sign(there.growing))) == 1
     found = end(network, s.data, s.loss)
-    assert found.certified
+    assert found.reached
     assert np.isclose(found.normalised_margin / (1.3 / 4 * s.svm.norm2**-0.5), 2 * 0.3 / 1.3, rtol=1e-9)
 
 
@@ -112,8 +112,8 @@ def test_without_the_hints_the_same_network_ends_at_the_best_margin_and_with_the
     pairs = rf.Data(s.data.x[:4], s.data.y[:4])
     plain = end(s.network, pairs, "exponential", optimality=True)
     hinted_end = end(s.network, s.data, "exponential", optimality=True)
-    assert plain.certified
-    assert hinted_end.certified
+    assert plain.reached
+    assert hinted_end.reached
     assert plain.optimality.verdict == "globally optimal"
     assert hinted_end.optimality.verdict == "not globally optimal"
 

@@ -116,7 +116,7 @@ def test_the_end_is_the_same_from_starts_of_any_size(scale):
     network = rf.Network.balanced((6, 12, 1), slope=0.0, scale=scale, seed=2)
     end = rf.limit(network, data, "logistic", optimality=False, show=False)
     ends = class_margins(data.x, data.y)
-    assert end.certified
+    assert end.reached
     assert end.norm**2 == pytest.approx(2 * (ends.a + ends.b), rel=1e-9)
     assert end.stable_rank == pytest.approx(ends.stable_rank, rel=1e-9)
 
@@ -151,7 +151,7 @@ def test_the_fate_of_a_neuron_that_sees_no_support_vector_is_left_open():
     here = rf.theory.assess(network, data, "exponential")["phuong_lampert"]
     end = rf.limit(network, data, "exponential", optimality=False, show=False)
     assert here.status == "applies"
-    assert end.certified
+    assert end.reached
     assert end.W[1] @ data.x[1] <= 1e-6 * np.linalg.norm(end.W[0])  # active on x_2 at the start, it vanished
     assert first[1] @ data.x[1] > 0
     assert here.verify(end).verdict == "holds"

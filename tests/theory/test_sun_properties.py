@@ -46,7 +46,7 @@ def random_gram(seed):
 # Property 1, and what follows with it
 
 
-@pytest.mark.parametrize("seed", [0, 3, 5, 8])
+@pytest.mark.parametrize("seed", [3, 5, 7, 9])
 def test_at_the_constant_3_every_certified_limit_has_equal_margins(seed):
     network, data = random_gram(seed)
     s = Situation(network, data, named("exponential"))
@@ -95,7 +95,8 @@ def test_a_flow_that_never_separates_is_not_spoken_about():
     first = [[-1.0, 1.0], [1.0, -1.0]]  # the positive neuron is active on the negative sample, and vice versa
     network = rf.Network([first, [[1.0, -1.0]]], trained=(True, False))
     end = limit(network, data)
-    assert end.verdict == "not separated"
+    assert end.verdict == "not decided"
+    assert "at rest" in end.missing[-1]
     assert assessed(RESULTS["sun_equal_margins"], Situation(network, data, named("logistic"))).status == (
         "does not apply"
     )

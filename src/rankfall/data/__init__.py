@@ -11,7 +11,13 @@ from .geometry import (
     margin,
     whiteness,
 )
-from .hard_margin import HardMargin, combination_that_vanishes, hard_margin, hard_margin_of_gram
+from .hard_margin import (
+    HardMargin,
+    combination_that_vanishes,
+    hard_margin,
+    hard_margin_of_gram,
+    hard_margin_of_rows,
+)
 from .orthogonality import Angles, angles, is_orthogonally_separable, orthogonal_margin, p_orthogonality
 from .prepare import centre, pair, split, standardise, subset, with_bias
 from .real import (
@@ -69,6 +75,7 @@ __all__ = [
     "gordon",
     "hard_margin",
     "hard_margin_of_gram",
+    "hard_margin_of_rows",
     "is_orthogonally_separable",
     "is_separable",
     "is_symmetric",

@@ -73,7 +73,13 @@ def hard_margin(data: Data, bias: bool = False) -> HardMargin | None:
     is what `is_separable` finds separable. Multipliers below rounding count as zero: without such a point
     its margin would still be 1 up to rounding.
     """
-    z = signed(data, bias)
+    return hard_margin_of_rows(signed(data, bias))
+
+
+def hard_margin_of_rows(z: np.ndarray) -> HardMargin | None:
+    """The shortest w with z_i . w >= 1 for all rows z_i; None if there is none."""
+    if not z.any(axis=1).all():
+        return None
     u, exponents = _scaled_rows(z)
     rows = in_span(u)
     start = _start(rows, exponents)

@@ -119,11 +119,14 @@ def orthogonal_pair() -> Data:
 def orthogonal(n: int = 10, dim: int = 100, seed: int = 0, norm: float = 1.0, balanced: bool = True) -> Data:
     """Orthogonal inputs of one norm in a random frame of R^dim (the setting of Boursier).
 
-    The labels are n/2 of each in random order, or independent coin flips without `balanced`.
+    They are orthogonal exactly, not only up to rounding: for a ReLU network an inner product of 1e-17 leads,
+    after a time of exp(1e17), to another limit. The norm is rounded to 44 bits for that. The labels are n/2
+    of each in random order, or independent coin flips without `balanced`.
     """
     _require_frame(n, dim, norm)
     rng = np.random.default_rng(seed)
-    x = norm * _frame(n, dim, rng)
+    mantissa, exponent = np.frexp(norm)
+    x = np.ldexp(np.round(np.ldexp(mantissa, 44)), int(exponent) - 44) * _exact_frame(n, dim, rng)
     return Data(x, _random_labels(n, balanced, rng), "orthogonal")
 
 
@@ -277,6 +280,21 @@ def _with_mirror_image(x: np.ndarray, y: np.ndarray, name: str, test: Data | Non
 def _six_points(asymmetry: float) -> tuple[np.ndarray, np.ndarray]:
     x = [[1, 1], [-1, -1], [1, -1], [-1, 1], [-1, 0], [1, asymmetry]]
     return np.array(x, float), np.array([1.0, -1, 1, -1, 1, -1])
+
+
+def _exact_frame(n: int, dim: int, rng: np.random.Generator) -> np.ndarray:
+    """n orthonormal rows in R^dim, exactly: some axes after reflections at vectors with four entries +-1.
+
+    Such a reflection, I - v v^T / 2, adds one bit to the entries: no more than 8 in all.
+    """
+    rows = np.zeros((n, dim))
+    rows[np.arange(n), rng.permutation(dim)[:n]] = rng.choice([-1.0, 1.0], n)
+    for _ in range(8 if dim >= 4 else 0):
+        order = rng.permutation(dim)
+        for four in order[: dim - dim % 4].reshape(-1, 4):
+            v = rng.choice([-1.0, 1.0], 4)
+            rows[:, four] -= np.outer(rows[:, four] @ v, v) / 2
+    return rows
 
 
 def _frame(n: int, dim: int, rng: np.random.Generator) -> np.ndarray:

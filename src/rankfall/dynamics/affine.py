@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rankfall.dynamics.collocation import INTEGRAL, NODES, STAGES, TAIL, at
+from rankfall.dynamics.kinks import Decision
 from rankfall.dynamics.regions import Region, Weights
 from rankfall.dynamics.step import Motion, Piece
 from rankfall.dynamics.walk import ROUNDING, TOUCH, Walk, Watched, first_zero
@@ -175,14 +176,14 @@ class AffineWalk(Walk):
             self._kernel = self.region.kernel(self.second)
             self.evaluations += 1.0
 
-    def _settle(self, neuron: int, at_kink: np.ndarray, coming: dict[int, int]) -> None:
+    def _place(self, neuron: int, at_kink: np.ndarray, decision: Decision, before: np.ndarray) -> None:
         if self.coefficients is None:  # at the start
-            super()._settle(neuron, at_kink, coming)
+            super()._place(neuron, at_kink, decision, before)
             return
         a = float(self.second[neuron])
-        before = self.region.kernel_of(neuron, a)
-        super()._settle(neuron, at_kink, coming)
-        self._kernel = self._kernel - before + self.region.kernel_of(neuron, a)
+        kernel = self.region.kernel_of(neuron, a)
+        super()._place(neuron, at_kink, decision, before)
+        self._kernel = self._kernel - kernel + self.region.kernel_of(neuron, a)
 
     def _size(self, neuron: int) -> float:
         return super()._size(neuron) if self.coefficients is None else float(self.sizes[neuron])
@@ -192,8 +193,7 @@ class AffineWalk(Walk):
         if self.coefficients is None or a == 0:
             super()._to_kinks(neuron, samples)
             return
-        z, gram = self.z[neuron], self.region.gram
-        back = np.linalg.lstsq(gram[np.ix_(samples, samples)], z[samples], rcond=1e-14)[0]
-        self.coefficients[neuron, samples] -= back / a
-        z -= gram[:, samples] @ back
+        step, z, x = self._step_to_kinks(neuron, samples), self.z[neuron], self.region.x
+        self.coefficients[neuron, samples] -= step / a
+        z -= x @ (step @ x[samples])
         z[samples] = 0.0

@@ -13,6 +13,7 @@ from scipy.optimize import brentq
 from rankfall.data import Data
 from rankfall.dynamics.affine import AffineWalk
 from rankfall.dynamics.flow import ARRIVED, INTERRUPTED, MET, SPENT, Until
+from rankfall.dynamics.kinks import lines_of
 from rankfall.dynamics.problem import Problem, Reduction
 from rankfall.dynamics.pull import Pull
 from rankfall.dynamics.recording import choose
@@ -81,7 +82,7 @@ def exact_flow(
     chosen = choose(measures, network, data, loss)
     reduction = Reduction([network], data, loss, span and all(m.invariant for m in chosen))
     problem = reduction.one
-    walk = walk_of(problem, rtol)
+    walk = walk_of(reduction, rtol)
     first = walk.region.side.copy()
     march = _March(walk, until, clock, record)
     outcome = march.run(budget, show)
@@ -106,6 +107,7 @@ def exact_flow(
         "events": len(walk.events),
         "regions": march.region_count,
         "kinks": int(walk.region.held.sum()),
+        "forks": len(walk.forks),
         "log_time": walk.log_time,
         "versions": versions(),
     }
@@ -147,22 +149,31 @@ def check_two_layers(network: Network, loss: Loss) -> None:
         raise ValueError("the first layer of this network is fixed, so that its flow is smooth: use `flow`.")
 
 
-def walk_of(problem: Problem, rtol: float) -> Walk:
-    """The walk that follows a problem's flow from its start."""
+def walk_of(
+    reduction: Reduction, rtol: float, counts: np.ndarray | None = None, choices: tuple[int, ...] = ()
+) -> Walk:
+    """The walk that follows the flow of a network on data from its start.
+
+    `counts` tells how often each sample occurs, `choices` which solution to follow where several leave.
+    """
+    problem, given = reduction.one, reduction.data.x.astype(float)
     start = problem.start
     x, w = np.asarray(problem.x), np.array(start.weights[0][:, : problem.k])
     if start.biases[0] is not None:  # the bias is the weight of a coordinate 1
         x, w = np.column_stack([x, np.ones(len(x))]), np.column_stack([w, start.biases[0]])
+        given = np.column_stack([given, np.ones(len(x))])
     c = np.zeros(()) if start.biases[1] is None else np.array(start.biases[1][0])
     linear = start.linear_tail == start.depth
     kind = Walk if start.trained[1] else AffineWalk
     return kind(
         x,
-        Pull(problem.loss, np.asarray(problem.y)),
+        lines_of(given),
+        Pull(problem.loss, np.asarray(problem.y), counts),
         1.0 if linear else float(start.slope),
         Weights(w, np.array(start.weights[1][0]), c),
         (start.trained[1], start.trained[1] and start.biases[1] is not None),
         rtol,
+        choices,
     )
 
 

@@ -39,6 +39,7 @@ TINY = 1e-300  # so that weights which are exactly zero can leave it
 ARRIVED = "reached the time asked for"
 INTERRUPTED = "interrupted: what was reached by then is kept"
 SPENT = "spent its budget of {budget:,} steps at {t:.6g}: raise `budget`, or loosen `rtol`"
+LATE = "stopped after {seconds:g} seconds at {t:.6g}: allow more `seconds`, or loosen `rtol`"
 MET = "reached the condition {condition}"
 
 
@@ -87,6 +88,7 @@ def flow(
     record: Record | None = None,
     solver: diffrax.AbstractERK | None = None,
     budget: int = 100_000,
+    seconds: float = np.inf,
     span: bool = True,
     show: bool = True,
 ) -> Trajectory:
@@ -142,7 +144,7 @@ def flow(
             clock=clock,
             measures=chosen,
         )
-        state, outcome, records, times = _march(integrator, until, record, budget, show)
+        state, outcome, records, times = _march(integrator, until, record, budget, seconds, show)
         parameters = to_numpy(jax.tree.map(lambda leaf: leaf[None], integrator.parameters(state.y)))
         statistics = _statistics(integrator, state)
     _warn(outcome, statistics)
@@ -168,10 +170,10 @@ def flow(
 
 
 def _march(
-    integrator: Integrator, until: Until, record: Record | None, budget: int, show: bool
+    integrator: Integrator, until: Until, record: Record | None, budget: int, seconds: float, show: bool
 ) -> tuple[State, str, dict[str, np.ndarray], np.ndarray]:
     """Run to the end in pieces of about `PAUSE` seconds, so that a person can watch and stop it."""
-    targets = _targets(record, until)
+    targets, deadline = _targets(record, until), time.monotonic() + seconds
     state = integrator.begin()
     pieces, times, outcome = [integrator.record(state, state.t)], [0.0], ""
     with progress("flow", show) as shown:
@@ -182,7 +184,7 @@ def _march(
 
         try:
             for target in targets:
-                for later in _pieces(integrator, state, target, budget):
+                for later in _pieces(integrator, state, target, budget, deadline):
                     state = later
                     look(state)
                 if state.met and not outcome:
@@ -197,8 +199,9 @@ def _march(
         except KeyboardInterrupt:
             outcome = INTERRUPTED
     if not outcome:
-        arrived = state.t >= until.time
-        outcome = ARRIVED if arrived else SPENT.format(budget=budget, t=float(state.t))
+        spent = SPENT.format(budget=budget, t=float(state.t))
+        late = LATE.format(seconds=seconds, t=float(state.t))
+        outcome = ARRIVED if state.t >= until.time else spent if state.tried >= budget else late
     if state.t > times[-1]:
         pieces.append(integrator.record(state, state.t))
         times.append(float(state.t))
@@ -211,10 +214,12 @@ def _march(
     )
 
 
-def _pieces(integrator: Integrator, state: State, target: float, budget: int) -> Iterator[State]:
-    """The states on the way to `target`, about `PAUSE` seconds apart, as far as the budget goes."""
+def _pieces(
+    integrator: Integrator, state: State, target: float, budget: int, deadline: float
+) -> Iterator[State]:
+    """The states on the way to `target`, about `PAUSE` seconds apart, as far as budget and time allow."""
     most = 20
-    while state.t < target and not state.met and state.tried < budget:
+    while state.t < target and not state.met and state.tried < budget and time.monotonic() < deadline:
         started, before = time.monotonic(), state.tried
         most = min(most, budget - before)
         state = jax.block_until_ready(integrator.advance(state, jnp.asarray(target), jnp.asarray(most)))
@@ -261,7 +266,7 @@ def _statistics(integrator: Integrator, state: State) -> dict[str, Any]:
 
 
 def _warn(outcome: str, statistics: dict[str, Any]) -> None:
-    if outcome.startswith("spent"):
+    if outcome.startswith(("spent", "stopped")):
         warnings.warn(f"The flow {outcome}.", FlowWarning, stacklevel=3)
     if pairs := statistics["chattering_pairs"]:
         tried = statistics["steps"] + statistics["rejected_steps"]

@@ -81,7 +81,7 @@ class Reduction:
     def __init__(self, networks: Sequence[Network], data: Data, loss: Loss, span: bool = True):
         for network in networks:
             check(network, data, loss)
-        self.networks = networks
+        self.networks, self.data = networks, data
         self.spans: list[Span] = []
         # A skip of the second layer hands x itself on: the basis of the inputs would be seen behind it.
         seen = any(n.depth > 1 and n.skips[1] is not None for n in networks)

@@ -17,6 +17,7 @@ class Pull:
 
     loss: Loss
     y: np.ndarray
+    counts: np.ndarray | None = None  # how often each sample occurs; once, if not given
 
     @property
     def normalised(self) -> bool:
@@ -26,15 +27,20 @@ class Pull:
     @property
     def weight(self) -> float:
         """The factor of the loss of one sample: 1/n in a mean, 1 in a sum."""
-        return 1 / len(self.y) if self.loss.reduction == "mean" else 1.0
+        total = len(self.y) if self.counts is None else self.counts.sum()
+        return 1 / float(total) if self.loss.reduction == "mean" else 1.0
+
+    @property
+    def _often(self) -> np.ndarray:
+        return np.ones(len(self.y)) if self.counts is None else self.counts
 
     def __call__(self, f: np.ndarray) -> np.ndarray:
         """The pulls r."""
         if not self.normalised:
-            return self.weight * (self.y - f)
+            return self.weight * self._often * (self.y - f)
         q = self.y * f
         log_each = -q if self.loss.name == "exponential" else -np.logaddexp(0.0, q)
-        return self.y * np.exp(log_each - _log_sum(self._log_losses(q))[..., None])
+        return self.y * self._often * np.exp(log_each - _log_sum(self._log_losses(q))[..., None])
 
     def rounding(self, f: np.ndarray) -> float:
         """How large a pull can be by rounding alone."""
@@ -46,7 +52,7 @@ class Pull:
         """The matrices dr/df (..., n, n)."""
         n = len(self.y)
         if not self.normalised:
-            return np.broadcast_to(-self.weight * np.eye(n), (*f.shape, n))
+            return np.broadcast_to(-self.weight * np.diag(self._often), (*f.shape, n))
         r, q = self(f), self.y * f
         steepness = -np.ones_like(q) if self.loss.name == "exponential" else -np.exp(-np.logaddexp(0.0, -q))
         both = r[..., :, None] * r[..., None, :]
@@ -58,9 +64,13 @@ class Pull:
         if self.normalised:
             return _log_sum(self._log_losses(self.y * f)) + np.log(self.weight)
         with np.errstate(divide="ignore"):
-            return np.log(((f - self.y) ** 2).sum(axis=-1)) + np.log(self.weight / 2)
+            return np.log((self._often * (f - self.y) ** 2).sum(axis=-1)) + np.log(self.weight / 2)
 
     def _log_losses(self, q: np.ndarray) -> np.ndarray:
+        """The logarithms of the samples' losses, each as often as it occurs."""
+        return self._log_loss_of_one(q) + np.log(self._often)
+
+    def _log_loss_of_one(self, q: np.ndarray) -> np.ndarray:
         if self.loss.name == "exponential":
             return -q
         far = q > 30.0  # where log(1 + e^-q) = e^-q (1 - e^-q / 2)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankfall.dynamics.kinks import independent, lines_of, response
+from rankfall.dynamics.kinks import independent, response
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Region:
     `_response` (m, h, n), the matrices T of `kinks.response`.
     """
 
-    def __init__(self, x: np.ndarray, slope: float, side: np.ndarray):
+    def __init__(self, x: np.ndarray, slope: float, side: np.ndarray, lines: np.ndarray | None):
         self.x, self.slope, self.gram = x, slope, x @ x.T
         self.side = side.astype(np.int8)
         self.slopes = np.where(self.side > 0, 1.0, slope)
-        self.lines = lines_of(self.gram)
+        self.lines = lines  # `kinks.lines_of` the inputs as they were given: a rotation would round them
         self.held = np.zeros(side.shape, dtype=bool)
         self._samples = np.full((len(side), 2), len(x))
         self._response = np.zeros((len(side), 2, len(x)))
@@ -61,7 +61,7 @@ class Region:
         free = np.setdiff1d(samples, inside)
         self.side[neuron, inside] = 0
         self.side[neuron, free] = np.where(slopes[free] == 1, 1, -1)
-        kept = independent(inside, self.x, self.gram)
+        kept = independent(inside, self.x)
         self.slopes[neuron] = slopes
         self.slopes[neuron, kept] = 0.0
         self.held[neuron] = False
@@ -72,7 +72,7 @@ class Region:
         self._response[neuron] = 0.0
         if len(kept):
             self._samples[neuron, : len(kept)] = kept
-            self._response[neuron, : len(kept)] = response(kept, self.gram)
+            self._response[neuron, : len(kept)] = response(kept, self.x)
             reach = np.abs(self._response[neuron, : len(kept)]) @ self.slopes[neuron]
             self._reach[neuron, kept] = np.maximum(reach, np.finfo(float).tiny)
 
@@ -136,6 +136,29 @@ class Region:
             weighted = self._response[some, :most] * (p * (a[some] ** 2)[:, None, None])
             kernel -= shadow.T @ weighted.reshape(-1, n)
         return np.asarray((kernel + kernel.T) / 2)
+
+    def features(self, a: np.ndarray) -> np.ndarray:
+        """Rows (n, ...) with the kernel as their Gram matrix: what each sample pulls on, off the kinks held.
+
+        Neurons with equal slopes and kinks are one block of columns, with the root of the sum of their a^2.
+        """
+        keys = np.hstack([self.slopes, self.held.astype(float)])
+        _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        squares = np.bincount(group.ravel(), a**2)
+        blocks = []
+        for neuron, square in zip(first, squares, strict=True):
+            rows = self.x
+            held = self._samples[neuron][self._samples[neuron] < len(self.x)]
+            if len(held):
+                rows = rows - self._response[neuron, : len(held)].T @ self.x[held]
+                rows[held] = 0.0
+            blocks.append(np.sqrt(square) * self.slopes[neuron][:, None] * rows)
+        return np.hstack(blocks)
+
+    @property
+    def patterns(self) -> int:
+        """How many different patterns of slopes and kinks the neurons have."""
+        return len(np.unique(np.hstack([self.slopes, self.held.astype(float)]), axis=0))
 
     def tangent_kernel(self, w: np.ndarray, a: np.ndarray) -> np.ndarray:
         r"""The same if both layers move."""

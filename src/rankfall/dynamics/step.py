@@ -15,6 +15,7 @@ Hit = tuple[int, int, str]  # neuron, sample, what
 
 SWEEPS = 25  # of the iteration for one step
 STIFF = 1.0  # steps longer than this, in units of the outputs' own time, take Newton's method
+MOST_PARTS = 2000  # of a step, where the other clock is gathered: beyond, only the last e-folds count
 _GAUSS = np.polynomial.legendre.leggauss(6)
 
 
@@ -81,7 +82,7 @@ class Piece:
         log_rate = -self.log_loss if self.normalised else self.log_loss
         if theta <= 0 or not np.isfinite(log_rate).all():  # no time passes, or the loss is exactly zero
             return self.other
-        parts = 1 + int(np.ptp(log_rate))
+        parts = 1 + min(int(np.ptp(log_rate)), MOST_PARTS)
         nodes, weights = _GAUSS
         edges = np.linspace(0.0, theta, parts + 1)
         places = (edges[:-1, None] + (nodes + 1) / 2 * (theta / parts)).ravel()
@@ -102,6 +103,8 @@ def collocate(
     """
     f, last = motion.guess(r0), np.inf
     reach = reach_of(motion, r0)
+    if not np.isfinite(reach):
+        return None, 0
     factors = _factors(motion, pull, f) if reach > STIFF else None
     rounding = 1e-15 * (1 + np.abs(f0).max()) + 1e-17 * reach
     for sweep in range(1, SWEEPS + 1):
@@ -131,6 +134,7 @@ def _factors(motion: Motion, pull: Pull, f: np.ndarray) -> tuple[np.ndarray, np.
     """The matrix of Newton's method for the outputs: I - h A (x) K dr/df."""
     n = f.shape[1]
     response = motion.kernel @ pull.jacobian(f)  # (nodes, n, n)
+    response = np.where(np.isfinite(response), response, 0.0)  # else the step is too long, and is shortened
     matrix = -motion.step * np.einsum("kl,lij->kilj", INTEGRAL, response).reshape(STAGES * n, STAGES * n)
     matrix[np.diag_indices(STAGES * n)] += 1.0
     with warnings.catch_warnings():  # a matrix that is singular gives no step, and the step is shortened

@@ -7,12 +7,14 @@ import numpy as np
 
 from rankfall.dynamics.bilinear import BilinearMotion
 from rankfall.dynamics.collocation import STAGES, at, first_exit
-from rankfall.dynamics.kinks import decide_lines
+from rankfall.dynamics.kinks import Decision, decide_lines, in_span
 from rankfall.dynamics.pull import Pull
 from rankfall.dynamics.regions import Region, Weights
 from rankfall.dynamics.step import Hit, Motion, Piece, collocate, reach_of
 
 TOUCH = 1e-13  # relative to |x_i| |w_j|: a pre-activation this close to zero is at its kink
+FAR = 1e4  # how far, in units of TOUCH, a neuron is moved to be at its kinks exactly
+SHARP = 1e-9  # of a step: how sharply the moment is found at which a neuron is free
 STALLED = 100  # events of one neuron at one and the same time
 FLAT = 1e-10  # the share of its pulls that moves a neuron at rest
 GONE = 1e-150  # the share of a sample that pulls no more: its margin is larger than others by 345
@@ -55,6 +57,23 @@ class Event:
     side: int
 
 
+@dataclass(frozen=True)
+class Fork:
+    """A point from which several solutions leave: a neuron at kinks of these samples.
+
+    `slopes` are those of the solution that is followed, on all samples, and `others` those of the other
+    solutions; `complete`: there are no more than these.
+    """
+
+    clock: float
+    log_time: float
+    neuron: int
+    samples: tuple[int, ...]
+    slopes: np.ndarray
+    others: tuple[np.ndarray, ...]
+    complete: bool
+
+
 def first_zero(z: np.ndarray, v: np.ndarray, least: np.ndarray) -> float:
     """A little beyond where the first of z + v t is zero, of those that are not at zero now."""
     with np.errstate(all="ignore"):
@@ -66,11 +85,22 @@ class Walk:
     """A flow under way: where it is (`weights`, `region`, `clock`), and `advance` to take one step.
 
     The clock is s (exponential and logistic loss, with log t beside it) or t (square loss, with s beside it).
+    At a point from which several solutions leave (`forks`) the first is followed, or the one that `choices`
+    names for this fork.
     """
 
     def __init__(
-        self, x: np.ndarray, pull: Pull, slope: float, start: Weights, trains: tuple[bool, bool], rtol: float
+        self,
+        x: np.ndarray,
+        lines: np.ndarray | None,
+        pull: Pull,
+        slope: float,
+        start: Weights,
+        trains: tuple[bool, bool],
+        rtol: float,
+        choices: tuple[int, ...] = (),
     ):
+        self.choices = choices
         self.pull, self.weights, self.rtol = pull, start, rtol
         self.train_second, self.train_bias = trains
         self.clock, self.log_time, self.gathered_loss = 0.0, -np.inf, 0.0
@@ -80,12 +110,14 @@ class Walk:
         self.lengths = np.linalg.norm(x, axis=1)
         z = start.w @ x.T
         side = np.where(np.abs(z) <= self._touch(np.linalg.norm(start.w, axis=1)), 0, np.sign(z))
-        self.region = Region(x, slope, side)
+        self.region = Region(x, slope, side, lines)
+        self.forks: list[Fork] = []
+        self._pinned: dict[int, np.ndarray] = {}  # neurons held where repelling kinks meet, and those kinks
         self._next, self._calm = np.inf, 0.0
         self._stall = (-1, -1.0, 0)
         if slope < 1:
             for neuron in np.flatnonzero((side == 0).any(axis=1)):
-                self._settle(int(neuron), np.flatnonzero(side[neuron] == 0), {})
+                self._begin(int(neuron), np.flatnonzero(side[neuron] == 0))
         else:
             self.region.side[:] = 1
         self.events.clear()
@@ -209,7 +241,7 @@ class Walk:
         rate = np.abs(motion.kernel @ r).max()
         if self.train_second:
             rate = max(rate, np.abs(r) @ self.lengths)
-        return 0.1 / rate if rate > 0 else 1.0
+        return 0.1 / rate if rate > 1e-300 else 1.0
 
     def _motion(self, f: np.ndarray, step: float) -> Motion:
         return BilinearMotion(self.region, self.weights, f, step, self.train_bias)
@@ -245,6 +277,13 @@ class Walk:
             events = [(int(watched.neurons[i]), int(watched.samples[i]), watched.kind) for i in hit[1]]
             found = events if hit[0] < first - 1e-13 else found + events
             first = min(first, hit[0])
+        free = self._becomes_free(f, first) if self._pinned else []
+        if free:
+            low, found = 0.0, free
+            while first - low > SHARP:
+                middle = (low + first) / 2
+                free = self._becomes_free(f, middle)
+                low, first, found = (low, middle, free) if free else (middle, first, found)
         return first, found
 
     def _watched(self, motion: Motion, f: np.ndarray, r: np.ndarray) -> Iterator[Watched]:
@@ -321,47 +360,148 @@ class Walk:
         if self._stall[2] > STALLED:
             raise Stalled(f"neuron {neuron} switches again and again at its kinks")
         region = self.region
-        touching = np.abs(self.z[neuron]) <= 10 * TOUCH * self._size(neuron) * self.lengths
-        at_kink = np.flatnonzero((region.side[neuron] == 0) | touching)
         coming: dict[int, int] = {}
         for sample, kind in what:
             if kind == "hit":
                 coming[sample] = -int(region.side[neuron, sample])
-            elif kind != "sign":
+            elif kind in ("up", "down"):
                 coming[sample] = 1 if kind == "up" else -1
         for sample, side in list(coming.items()):  # inputs on one line go together
             coming |= {other: side * sign for other, sign in region.mates(sample)}
         left = [mate for sample, kind in what if kind in ("up", "down") for mate, _ in region.mates(sample)]
-        at_kink = np.setdiff1d(np.union1d(at_kink, list(coming)).astype(int), left)
-        self._settle(neuron, at_kink, coming)
+        freed = any(kind == "free" for _, kind in what)
+        self._settle(neuron, coming, left, freed)
 
-    def _settle(self, neuron: int, at_kink: np.ndarray, coming: dict[int, int]) -> None:
-        """Decide what a neuron does at its kinks, and log what changes.
+    def _touching(self, neuron: int, units: float) -> np.ndarray:
+        """The samples that are at their kinks up to so many units of rounding."""
+        near = np.abs(self.z[neuron]) <= units * TOUCH * self._size(neuron) * self.lengths
+        return np.flatnonzero((near | (self.region.side[neuron] == 0)) & (self.lengths > 0))
 
-        `coming` tells the side to which a sample comes: it crosses there, or it was released there.
+    def _begin(self, neuron: int, at_kink: np.ndarray) -> None:
+        """A neuron that begins at kinks goes where the first step of descent goes, with slope alpha at 0."""
+        region, r = self.region, self.present_pulls()
+        at_kink = self._whole_lines(at_kink[self.lengths[at_kink] > 0])
+        slopes = region.slopes[neuron].copy()
+        slopes[at_kink] = region.slope
+        if region.lines is not None:  # of opposite inputs the one is above where the other is below
+            slopes[at_kink[(np.tril(region.lines)[at_kink] < 0).any(axis=1)]] = 1.0
+        sign = self._sign(neuron, r)
+        velocity = sign * (region.x @ ((slopes * r) @ region.x))
+        moves = bool((np.abs(velocity) > TOUCH * self.lengths * (np.abs(r) @ self.lengths)).any())
+        if moves:
+            slopes[at_kink] = np.where(velocity[at_kink] > 0, 1.0, region.slope)
+        decision = Decision(slopes)
+        if sign and len(at_kink):
+            decision = decide_lines(
+                at_kink, slopes, region.x, r, sign, region.slope, region.lines, comes=False
+            )
+            solutions = (decision.slopes, *decision.others)
+            own = [k for k, found in enumerate(solutions) if (found[at_kink] == slopes[at_kink]).all()]
+            if moves and own:  # of several solutions that of descent
+                rest = (*solutions[: own[0]], *solutions[own[0] + 1 :])
+                decision = Decision(solutions[own[0]], rest, decision.complete)
+            if not moves:  # descent does not move it, though other solutions leave
+                other = (decision.slopes, *decision.others) if decision.moves else decision.others
+                decision = Decision(slopes, other, decision.complete)
+        self._place(neuron, at_kink, decision, region.side[neuron].copy())
+
+    def _settle(self, neuron: int, coming: dict[int, int], left: list[int], freed: bool) -> None:
+        """Decide what a neuron does at its kinks.
+
+        `coming` tells the side to which a sample comes: it crosses there, or it was released there (`left`).
+        Attracting kinks that are touched take part. Repelling ones take part where the neuron comes to them,
+        or where they are at zero with those that are held; others have a side.
         """
-        region = self.region
+        region, r = self.region, self.present_pulls()
         before = region.side[neuron].copy()
-        r = self.present_pulls()
         slopes = region.slopes[neuron].copy()
         slopes[before == 0] = region.slope
         for sample, side in coming.items():
             slopes[sample] = 1.0 if side > 0 else region.slope
             region.side[neuron, sample] = side
-        at_kink = at_kink[self.lengths[at_kink] > 0]
-        if region.lines is not None:  # whole lines, however rounding may see their inputs
-            at_kink = np.flatnonzero(region.lines[at_kink].any(axis=0))
         sign = self._sign(neuron, r)
+        there = np.setdiff1d(np.union1d(np.flatnonzero(before == 0), list(coming)).astype(int), left)
+        at_kink = np.setdiff1d(self._at_kink(neuron, there, sign, r), left)
+        decision = Decision(slopes)
         if len(at_kink) and sign:
-            slopes = decide_lines(at_kink, slopes, region.x, r, sign, region.slope, region.lines)
+            alone = not freed and self._lines_among(at_kink[before[at_kink] != 0]) == 1
+            decision = decide_lines(
+                at_kink, slopes, region.x, r, sign, region.slope, region.lines, comes=alone
+            )
+        self._place(neuron, at_kink, decision, before)
+
+    def _lines_among(self, samples: np.ndarray) -> int:
+        """How many kinks these samples have: those on one line have one."""
+        lines = self.region.lines
+        if lines is None:
+            return len(samples)
+        return len({int(np.flatnonzero(lines[sample])[0]) for sample in samples})
+
+    def _at_kink(self, neuron: int, there: np.ndarray, sign: float, r: np.ndarray) -> np.ndarray:
+        """The samples that take part in a decision at the kinks `there`: those with inputs in the span of
+        these, and all other attracting kinks that are touched.
+        """
+        touching = self._touching(neuron, 10.0)
+        attracting = touching[sign * self._line_pulls(r)[touching] < 0]
+        with_them = in_span(self._touching(neuron, FAR), there, self.region.x)
+        every = np.unique(np.concatenate([there, attracting, with_them])).astype(int)
+        return self._whole_lines(every[self.lengths[every] > 0])
+
+    def _whole_lines(self, at_kink: np.ndarray) -> np.ndarray:
+        """With each sample all on its line, however rounding may see their inputs."""
+        lines = self.region.lines
+        return at_kink if lines is None else np.flatnonzero(lines[at_kink].any(axis=0))
+
+    def _line_pulls(self, r: np.ndarray) -> np.ndarray:
+        """The pulls of the samples, taken together along each line."""
+        lines = self.region.lines
+        return r if lines is None else np.asarray(np.abs(lines) @ r)
+
+    def _place(self, neuron: int, at_kink: np.ndarray, decision: Decision, before: np.ndarray) -> None:
+        """Give a neuron the slopes that were decided, and log what changes."""
+        region = self.region
+        slopes = decision.slopes
+        if not decision.unique:
+            which = self.choices[len(self.forks)] if len(self.forks) < len(self.choices) else 0
+            solutions = [decision.slopes, *decision.others]
+            slopes = solutions.pop(which)
+            samples = tuple(int(i) for i in at_kink)
+            when = self.clock, self.log_time
+            self.forks.append(Fork(*when, neuron, samples, slopes, tuple(solutions), decision.complete))
         region.place(neuron, at_kink, slopes)
-        touching = np.union1d(at_kink, list(coming)).astype(int)
-        if len(touching):
-            self._to_kinks(neuron, touching)
+        if len(at_kink):
+            self._to_kinks(neuron, at_kink)
+        self._pin(neuron, np.flatnonzero(region.held[neuron]))
         for changed in np.flatnonzero(region.side[neuron] != before).tolist():
             now = int(region.side[neuron, changed])
             kind = "stick" if now == 0 else "release" if before[changed] == 0 else "cross"
             self.events.append(Event(self.clock, self.log_time, neuron, changed, kind, now))
+
+    def _pin(self, neuron: int, held: np.ndarray) -> None:
+        """Remember the repelling kinks at which a neuron is held by others: it may become free there."""
+        self._pinned.pop(neuron, None)
+        if not len(held):
+            return
+        repels = self._sign(neuron, self.present_pulls()) * self._line_pulls(self.present_pulls()) > 0
+        others = np.flatnonzero(repels & (self.lengths > 0) & ~self.region.held[neuron])
+        others = in_span(others, held, self.region.x)
+        if len(others):
+            self._pinned[neuron] = others
+
+    def _becomes_free(self, f: np.ndarray, theta: float) -> list[Hit]:
+        """The pinned neurons that no longer rest where repelling kinks meet, at a place in a step."""
+        region, r = self.region, self.pull(at(theta) @ f)
+        found: list[Hit] = []
+        for neuron, others in self._pinned.items():
+            sign = self._sign(neuron, r)
+            at_kink = self._at_kink(neuron, np.flatnonzero(region.held[neuron]), sign, r)
+            slopes = np.where(region.side[neuron] > 0, 1.0, region.slope)
+            decision = decide_lines(
+                at_kink, slopes, region.x, r, sign, region.slope, region.lines, comes=False
+            )
+            if decision.moves:
+                found.append((neuron, int(others[0]), "free"))
+        return found
 
     @property
     def second(self) -> np.ndarray:
@@ -377,11 +517,28 @@ class Walk:
         return float(np.linalg.norm(self.weights.w[neuron]))
 
     def _to_kinks(self, neuron: int, samples: np.ndarray) -> None:
-        """Take a neuron to the kinks of these samples exactly; it was there up to rounding."""
-        rows, w = self.region.x[samples], self.weights.w[neuron]
-        self.weights.w[neuron] = w - np.linalg.lstsq(rows, rows @ w, rcond=1e-10)[0]
+        """Take a neuron to the kinks of these samples; it was there up to rounding."""
+        step = self._step_to_kinks(neuron, samples)
+        self.weights.w[neuron] -= step @ self.region.x[samples]
         self.z[neuron] = self.region.x @ self.weights.w[neuron]
         self.z[neuron, samples] = 0.0
+
+    def _step_to_kinks(self, neuron: int, samples: np.ndarray) -> np.ndarray:
+        """How much of each input takes the neuron's pre-activations of these samples to zero.
+
+        What rounding left of them is no larger than `TOUCH`. Nearly parallel inputs would make a large step
+        of that: such a part is left out.
+        """
+        lengths = self.lengths[samples]
+        unit = self.region.x[samples] / lengths[:, None]
+        u, s, _ = np.linalg.svd(unit, full_matrices=False)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            parts = (u.T @ (self.z[neuron, samples] / lengths)) / s
+        small = np.abs(parts) <= FAR * TOUCH * max(self._size(neuron), np.finfo(float).tiny)
+        step = np.where(small, parts, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            back = np.where(small & (s > 0), step / s, 0.0)  # step = v^T parts = unit^T (u parts / s)
+        return np.asarray((u @ back) / lengths)
 
     def _sign(self, neuron: int, r: np.ndarray) -> float:
         """The sign of the output weight, or if it is zero the sign that it takes next."""

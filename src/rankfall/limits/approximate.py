@@ -6,6 +6,8 @@ $\lambda \ge 0$ and $h_i$ in Clarke's subdifferential of $y_i f(x_i; \theta)$ wi
 h_i| \le \varepsilon$ and $\lambda_i (y_i f(x_i) - 1) \le \delta$.
 """
 
+import time
+import warnings
 from typing import Any
 
 import equinox as eqx
@@ -16,7 +18,8 @@ from scipy.optimize import nnls
 
 from rankfall.data import Data
 from rankfall.dynamics.flow import FlowWarning, flow
-from rankfall.limits.result import APPROXIMATE, NO_MARGIN, Limit
+from rankfall.limits.result import Limit
+from rankfall.limits.verdict import Verdict
 from rankfall.loss import Loss
 from rankfall.network import Network, moving, through_skip, with_origin
 from rankfall.precision import float64
@@ -27,19 +30,13 @@ VARIANTS = 500  # elements of Clarke's subdifferentials that are tried beside th
 ENOUGH = 1e-3  # an epsilon, relative to the weights, with which the search ends
 
 
-def approximate(network: Network, data: Data, loss: Loss, budget: int, show: bool) -> Limit:
-    """Follow the loss-clock flow, longer and longer, and certify the state at which the budget is spent."""
-    if loss.name == "square":
-        raise ValueError(
-            "the end point of the square loss is for two-layer networks without skips whose first layer is "
-            "trained: for others use `flow` until the gradient is small, Until(gradient=1e-10)."
-        )
-    import warnings
-
+def approximate(network: Network, data: Data, loss: Loss, budget: int, seconds: float, show: bool) -> Limit:
+    """Follow the loss-clock flow, longer and longer, and judge the state at which budget or time end."""
+    deadline = time.monotonic() + seconds
     steps, clock, outcome = 0, 0.0, ""
     epsilon, delta, multipliers, margins = np.inf, np.inf, np.zeros(data.n), np.full(data.n, -np.inf)
     span = 1.0
-    while steps < budget:
+    while steps < budget and time.monotonic() < deadline:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FlowWarning)  # the verdict says it
             run = flow(
@@ -52,6 +49,7 @@ def approximate(network: Network, data: Data, loss: Loss, budget: int, show: boo
                 measures=["log_loss"],
                 record=[span],
                 budget=budget - steps,
+                seconds=deadline - time.monotonic(),
                 show=show,
             )
         network, steps = run.network, steps + run.settings["steps"] + run.settings["rejected_steps"]
@@ -67,17 +65,12 @@ def approximate(network: Network, data: Data, loss: Loss, budget: int, show: boo
         span *= 2
     separated = margins.min() > 0
     scaled = _scaled(network, float(margins.min())) if separated else network
-    missing = (
-        ("a late state, not the limit itself",)
-        if separated
-        else (
-            f"zero training error not reached: {int((margins <= 0).sum())} of {data.n} samples "
-            "are on the wrong side",
-        )
-    )
     stopped = () if outcome.startswith("reached") else (outcome,)
+    missing: tuple[str, ...] = ("a late state, not the limit itself",)
+    if not separated:
+        missing = (f"{int((margins <= 0).sum())} of {data.n} samples are on the wrong side so far",)
     return Limit(
-        verdict=APPROXIMATE if separated else NO_MARGIN,
+        verdict=Verdict.APPROXIMATE if separated else Verdict.NOT_DECIDED,
         missing=missing + stopped,
         network=with_origin(scaled, f"late state of ({network.origin})"),
         multipliers=multipliers,
@@ -95,6 +88,7 @@ def approximate(network: Network, data: Data, loss: Loss, budget: int, show: boo
             "s": clock,
             "versions": versions(),
         },
+        state=network,
     )
 
 

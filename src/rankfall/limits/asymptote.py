@@ -1,75 +1,53 @@
-r"""Where a flow with fixed second layer goes if it stays in its cell, and a proof that it does stay.
+r"""Where a flow with fixed second layer goes if it stays in its cell, and the half-line that shows it.
 
-In a cell (`cell.py`) the loss is convex in W, and the flow is that of its shortest subgradient. Its direction
-converges to the solution $W_\infty = \sum_i \lambda_i h_i$ of the convex margin problem of the cell. More is
-true:
-
-1. In the region of $W_\infty$ margins are linear, with gradients $h_i$. The half-line $W_0 + T W_\infty$ on
-   which they are $q_i = T - \log \pi_i$, $\pi = \lambda/\sum\lambda$, is itself a solution for the
-   exponential loss (its pulls are $\pi$ for ever), up to what the samples that are not support vectors still
-   pull, which is integrable.
-2. The subgradient of a convex function is monotone, so that two solutions never move apart.
-
-So the flow stays within its present distance D of an explicit half-line, whatever kinks it still meets, as
-long as no friendly pair crosses its kink: and none does if no point that near to the half-line is outside of
-the cell. This is a finite check. For the logistic loss the line is a solution up to $e^{-T}$, which is added
-to D.
+In a cell (`cell.py`) the loss is convex in W. Its flow tends in direction to the solution
+$U = \sum_i \lambda_i h_i$ of the convex margin problem of the cell. Take any half-line $V(T) = B + T U$ on
+which the samples' pulls add up to a multiple of U: it is a solution, and two solutions of a convex flow never
+move apart. So a flow that is within R of B stays within R of the half-line, and in the cell, if no point that
+near to the half-line is outside of it. docs/theory/ends.md has the theorem with all its terms; here it is
+evaluated in floating point, as a proposal. The certificate proves it in exact arithmetic, or refuses it.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import nnls
 
-from rankfall.data import hard_margin_of_gram
-from rankfall.dynamics.affine import AffineWalk
 from rankfall.dynamics.regions import Region
 from rankfall.dynamics.walk import Walk
-from rankfall.limits.cell import CellLimit, solve_cell
+from rankfall.limits.cell import LARGE, CellLimit, solve_cell, solve_region
 from rankfall.limits.kkt import Point
 
 _TIGHT = 1e-9  # a margin this close to 1 is 1
 _NEWTON = 100
+_DEPENDENT = 1e-11  # singular values of the features below this share of the largest are zero
+_SPEED = 1e-12  # relative to weights and inputs: a pre-activation that moves no faster does not move
+
+
+@dataclass(frozen=True)
+class Line:
+    """The half-line `start` + T U, T >= 0: every flow within `reach` of its start ends along U."""
+
+    start: np.ndarray  # (m, k)
+    slopes: np.ndarray  # (m, n) of the h_i
+    distance: float  # of the present state to the start
+    reach: float
 
 
 @dataclass(frozen=True)
 class Asymptote:
-    """The end of the flow if it stays in its cell."""
+    """The end of the flow if it stays in its cell; `why` it may not, or nothing."""
 
     point: Point
     region: Region
-    stays: bool
-    why: str  # what is missing, where it is not known to stay
-    distance: float  # to the half-line, relative to the length of the weights
-    line: "_HalfLine | None" = None
+    why: str
+    line: Line | None = None
+    origin: np.ndarray | None = None  # of the line along which the flow goes while it is in its cell
 
-
-def leap(walk: AffineWalk, end: Asymptote) -> bool:
-    """Take a walk along the half-line to which it tends, to twice its T, or to the next friendly kink.
-
-    The flow is within D of the half-line, so that this is right up to D/T, which goes to zero. Friendly pairs
-    that cross their kinks on the way are beyond them afterwards. False if there is no half-line.
-    """
-    line, region, point = end.line, end.region, end.point
-    if line is None:
-        return False
-    z, speed = line.origin @ region.x.T, point.w @ region.x.T
-    friendly = walk.second[:, None] * walk.pull.y > 0
-    turns = friendly & (region.side * speed < -1e-12 * walk.lengths * np.linalg.norm(point.w, axis=1).max())
-    with np.errstate(divide="ignore", invalid="ignore"):
-        times = np.where(turns, -z / speed, np.inf)
-    first = float(times.min())
-    then = max(2 * line.nearest, first * (1 + 1e-9) if np.isfinite(first) else 0.0)
-    beyond = times <= then
-    if region.lines is not None:  # inputs on one line cross together
-        beyond = beyond @ (region.lines != 0)
-    region.side[beyond] *= -1
-    region.slopes[beyond] = np.where(region.side[beyond] > 0, 1.0, region.slope)
-    walk.jump(line.origin + then * point.w, region)
-    total = float(point.multipliers.sum())
-    walk.clock += (then - line.nearest) * total
-    walk.log_time = float(np.log(total) - walk.log_loss(walk.outputs))
-    walk.steps += 1
-    return True
+    @property
+    def stays(self) -> bool:
+        """Does the flow stay, as far as floating point can tell?"""
+        return not self.why
 
 
 def asymptote(walk: Walk, kinks: np.ndarray | None = None) -> Asymptote | None:
@@ -83,137 +61,183 @@ def asymptote(walk: Walk, kinks: np.ndarray | None = None) -> Asymptote | None:
     return first if first is None or first.stays else next((end for end in ends if end.stays), first)
 
 
-def _end(walk: Walk, found: CellLimit) -> Asymptote:
-    y, a, region = walk.pull.y, walk.weights.a, found.region
-    kernel = y[:, None] * region.kernel(a) * y
-    tight = found.margins < 1 + _TIGHT
-    share = _share(kernel, tight, found.multipliers, y * walk.outputs)
-    if share is None:
-        point = _point(found, found.multipliers, a, y)
-        return Asymptote(point, region, False, "a support vector has the multiplier zero", np.inf)
-    point = _point(found, share * found.multipliers.sum(), a, y)
-    line = _half_line(walk, region, kernel, point, found.margins, tight)
-    why = "" if region.slope == 1 else _leaves(walk, region, point, line)
-    size = float(np.linalg.norm(walk.weights.w))
-    return Asymptote(point, region, not why, why, line.distance / size, line)
-
-
 def _of_region(walk: Walk) -> CellLimit | None:
     """The solution in the present region, kinks held: that of the cell, if it is in this region."""
-    y = walk.pull.y
-    solution = hard_margin_of_gram(y[:, None] * walk.region.kernel(walk.weights.a) * y)
+    solution = solve_region(walk.region, walk.weights.a, walk.pull.y)
     return None if solution is None else CellLimit(walk.region, solution.multipliers, solution.margins)
 
 
-def _point(found: CellLimit, multipliers: np.ndarray, a: np.ndarray, y: np.ndarray) -> Point:
-    """The solution of the cell as a KKT point."""
-    region = found.region
-    pulls = region.pulls(y * multipliers)
+def _end(walk: Walk, found: CellLimit) -> Asymptote:
+    y, a, region = walk.pull.y, walk.weights.a, found.region
+    tight, total = found.margins < 1 + _TIGHT, float(found.multipliers.sum())
+    point = point_of(region, found.multipliers, a, y)
+    held = point.slopes[region.held]
+    if not ((held >= region.slope - _TIGHT) & (held <= 1 + _TIGHT)).all():
+        return Asymptote(point, region, "a kink has a slope outside of its bounds")
+    origin = _onto_kinks(region, walk.weights.w)
+    q = y * (a @ (region.slopes * (origin @ region.x.T)))
+    offset = _offset(_basis(region, a, y, tight), found.multipliers[tight] / total, q[tight])
+    if offset is None:
+        return Asymptote(point, region, "a support vector has the multiplier zero")
+    share, gap = np.zeros(len(y)), np.zeros(len(y))
+    share[tight], gap[tight] = offset
+    origin = origin + a[:, None] * (region.pulls(y * gap) @ region.x)
+    point = point_of(region, share * total, a, y)  # the same weights, by the multipliers that the flow takes
+    if region.slope == 1:  # there are no kinks, and so one cell
+        return Asymptote(point, region, "")
+    line, why = _line(walk, region, point, found.margins, tight, origin)
+    return Asymptote(point, region, why, line, origin)
+
+
+def point_of(region: Region, multipliers: np.ndarray, a: np.ndarray, y: np.ndarray) -> Point:
+    """The weights that multipliers give in a region, with the slopes at its kinks."""
+    r = y * multipliers
+    pulls = region.pulls(r)
     slopes = region.slopes.copy()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        slopes[region.held] = (pulls / (y * multipliers))[region.held]
+    together, rho, _ = region.by_line(pulls, r)
+    for j, s in zip(*np.nonzero(region.held), strict=True):
+        p = float(together[j, s] / rho[s]) if rho[s] else region.slope
+        for mate, sign in region.mates(int(s)):  # inputs on one line share one slope, or opposite ones
+            slopes[j, mate] = p if sign > 0 else 1 + region.slope - p
     return Point(a[:, None] * (pulls @ region.x), a, multipliers, slopes)
 
 
-def _share(
-    kernel: np.ndarray, tight: np.ndarray, multipliers: np.ndarray, q: np.ndarray
-) -> np.ndarray | None:
-    r"""The shares $\pi$ of the multipliers to which the flow leads; None if some tight sample has none.
+def _basis(region: Region, a: np.ndarray, y: np.ndarray, tight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Orthonormal columns (t, r) and singular values (r) of the features of the tight samples."""
+    if len(y) * region.x.shape[1] * region.patterns <= LARGE:
+        rows = (y[:, None] * region.features(a))[tight]
+        u, s, _ = np.linalg.svd(np.asarray(np.linalg.qr(rows.T, mode="r")).T, full_matrices=False)
+    else:
+        values, u = np.linalg.eigh((y[:, None] * region.kernel(a) * y)[np.ix_(tight, tight)])
+        s, u = np.sqrt(np.maximum(values[::-1], 0.0)), u[:, ::-1]
+    kept = s > _DEPENDENT * s[0]
+    return u[:, kept], s[kept]
 
-    They are unique if the features of the tight samples are independent. Else of all $\pi$ with $K\pi$
-    constant the flow takes the one for which $-\log\pi - q$ is in the range of K: the minimum of a convex
-    function.
+
+def _offset(
+    basis: tuple[np.ndarray, np.ndarray], share: np.ndarray, q: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:
+    r"""Shares $\pi$ of the pulls with $\sum_i \pi_i h_i$ as the `share` gives it, and the combination of the
+    $h_i$ that takes the margins q to $T - \log\pi$; None if some sample has no share.
+
+    The flow takes these shares: they minimise $\log\sum_i e^{-q_i - \langle h_i, v\rangle}$, plus what is
+    linear in v, over the combinations v of the $h_i$. If the $h_i$ are independent they are the `share`.
     """
-    share = multipliers / multipliers.sum()
-    k = kernel[np.ix_(tight, tight)]
-    values, vectors = np.linalg.eigh(k)
-    kept = values > 1e-11 * values[-1]
-    if kept.all():
-        return share if (share[tight] > 1e-12).all() else None
-    basis = vectors[:, kept] * np.sqrt(values[kept])  # K = basis basis^T
-    drift = basis.T @ share[tight]
-    rho = np.zeros(basis.shape[1])
+    u, s = basis
+    b = u * s
+    drift, rho = b.T @ share, np.zeros(len(s))
 
-    def weights(rho: np.ndarray) -> tuple[np.ndarray, float]:
-        logs = -(q[tight] + basis @ rho)
+    def shares(rho: np.ndarray) -> tuple[np.ndarray, float]:
+        logs = -(q + b @ rho)
         top = logs.max()
         total = np.exp(logs - top).sum()
-        return np.exp(logs - top) / total, top + np.log(total) + drift @ rho
+        return np.exp(logs - top) / total, float(top + np.log(total) + drift @ rho)
 
-    pi, value = weights(rho)
+    pi, value = shares(rho)
     for _ in range(_NEWTON):
-        gradient = drift - basis.T @ pi
-        if np.abs(gradient).max() <= 1e-14 * np.abs(basis).max():
+        gradient = drift - b.T @ pi
+        if np.abs(gradient).max() <= 1e-15 * np.abs(b).max():
             break
-        centred = basis - pi @ basis
-        hessian = centred.T @ (pi[:, None] * centred)
-        step = -np.linalg.lstsq(hessian, gradient, rcond=1e-13)[0]
+        centred = b - pi @ b
+        step = -np.linalg.lstsq(centred.T @ (pi[:, None] * centred), gradient, rcond=1e-14)[0]
         size = 1.0
         while size > 1e-10:
-            trial, lower = weights(rho + size * step)
+            trial, lower = shares(rho + size * step)
             if lower <= value + 1e-4 * size * (gradient @ step) + 1e-15 * abs(value):
                 break
             size /= 2
+        else:
+            break
         rho, pi, value = rho + size * step, trial, lower
-    if pi.min() < 1e-12:
-        return None
-    share = np.zeros_like(share)
-    share[tight] = pi
-    return share
+    return None if pi.min() < 1e-14 else (pi, u @ (rho / s))
 
 
-@dataclass(frozen=True)
-class _HalfLine:
-    """`origin` + T W_infinity for T >= `start`, and how near to it the flow stays."""
-
-    origin: np.ndarray
-    nearest: float  # the T next to the present state
-    start: float
-    distance: float
-
-
-def _half_line(
-    walk: Walk, region: Region, kernel: np.ndarray, point: Point, margins: np.ndarray, tight: np.ndarray
-) -> _HalfLine:
-    """The half-line to which the flow tends, nearest to its present state."""
-    y, a, now = walk.pull.y, walk.weights.a, walk.weights.w
-    total = point.multipliers.sum()
-    share = point.multipliers / total
-    origin = _onto_kinks(region, now)
-    q = y * (a @ (region.slopes * (origin @ region.x.T)))
-    gap = np.zeros(len(q))
-    wanted = -np.log(share[tight]) - q[tight]
-    gap[tight] = np.linalg.lstsq(kernel[np.ix_(tight, tight)], wanted, rcond=1e-12)[0]
-    origin = origin + a[:, None] * (region.pulls(y * gap) @ region.x)
-    nearest = float(((now - origin) * point.w).sum() / (point.w**2).sum())
-    start = max(nearest, _first_inside(region, origin, point.w))
+def _line(
+    walk: Walk, region: Region, point: Point, margins: np.ndarray, tight: np.ndarray, origin: np.ndarray
+) -> tuple[Line | None, str]:
+    """The half-line from its first point in the region of the limit that is not behind the present state."""
+    a, y, x, now = walk.weights.a, walk.pull.y, region.x, walk.weights.w
+    friendly = (a[:, None] * y > 0) & (walk.lengths > 0)
+    leaving = (region.slope == 0) & (a != 0) & ~(friendly & (region.side > 0)).any(axis=1)
+    direction = point.w.copy()
+    for neuron in np.flatnonzero(leaving):
+        direction[neuron] = 0.0
+        origin[neuron] = _below(x[a[neuron] * y < 0], now[neuron])
+    nearest = float(((now - origin) * direction).sum() / (direction**2).sum())
+    start = max(nearest, _first_inside(region, origin, direction, ~leaving & (a != 0)))
     if not np.isfinite(start):
-        return _HalfLine(origin, nearest, start, np.inf)
-    distance = float(np.linalg.norm(now - origin - start * point.w))
-    # What the line lacks to be a solution: samples that are not support vectors pull too, but less and less,
-    reach, slack = np.sqrt(np.diag(kernel)), ~tight
-    line = q[slack] + kernel[slack] @ (gap + start * point.multipliers)
-    others = np.exp(np.minimum(start - line, 700.0))
-    distance += float(reach[slack] @ (others * total / (margins[slack] - 1)))
-    if walk.pull.loss.name == "logistic":  # and 1/(1 + e^q) is e^-q only up to e^-2q.
-        distance += float(reach @ share**2) * total * float(np.exp(min(-start, 700.0)))
-    return _HalfLine(origin, nearest, start, distance)
+        turns = _leaving_pairs(region, direction, friendly & ~leaving[:, None])
+        if turns:
+            return None, f"{turns} pairs cross their kinks on the way to the limit of this cell"
+        return None, "some pair is at its kink in the limit, but not held there"
+    begin = origin + start * direction
+    side = region.side.astype(float)
+    lengths = np.where(walk.lengths > 0, walk.lengths, 1.0)
+    first, speed = side * (begin @ x.T) / lengths, side * (direction @ x.T) / lengths
+    moving = speed > _SPEED * np.linalg.norm(direction, axis=1).max()
+    watched = friendly & (a != 0)[:, None]
+    alone = watched & ~moving & ~leaving[:, None]
+    if alone.any():
+        alone &= ~_pushed_away(region, friendly)
+        if alone.any():
+            return None, f"{int(alone.sum())} pairs do not move away from their kinks in the limit"
+    extra = _others(walk, point, margins, tight, begin)
+    room = np.where(watched, first - np.where(moving & ~leaving[:, None], extra, 0.0), np.inf)
+    distance, reach = float(np.linalg.norm(now - begin)), float(room.min(initial=np.inf))
+    line = Line(begin, point.slopes, distance, reach)
+    near = int((room <= distance).sum())
+    return line, f"{near} pairs are near enough to their kinks that they may cross them" if near else ""
+
+
+def _others(walk: Walk, point: Point, margins: np.ndarray, tight: np.ndarray, begin: np.ndarray) -> float:
+    """What the half-line lacks to be a solution: samples that are no support vectors pull too, less and less,
+    and the pulls of the logistic loss are exponential only in the end.
+    """
+    y, a, share = walk.pull.y, walk.weights.a, point.multipliers / point.multipliers.sum()
+    total = float(point.multipliers.sum())
+    c = y * (a @ (point.slopes * (begin @ walk.region.x.T)))
+    reach = np.linalg.norm(a) * walk.lengths
+    level = float((c[tight] + np.log(share[tight])).mean())
+    pulls = np.exp(np.minimum(level - c, 700.0))
+    extra = float((reach * pulls * total)[~tight] @ (1 / (margins[~tight] - 1)))
+    if walk.pull.loss.name == "logistic":
+        extra += float(total * (reach * pulls) @ np.exp(np.minimum(-c, 700.0)))
+    return extra
 
 
 def _onto_kinks(region: Region, w: np.ndarray) -> np.ndarray:
     """The nearest weights at which all pairs held are at their kinks."""
     w = w.copy()
     for neuron in np.flatnonzero(region.held.any(axis=1)):
-        rows = region.x[region.held[neuron]]
-        w[neuron] -= rows.T @ np.linalg.solve(rows @ rows.T, rows @ w[neuron])
+        basis = np.linalg.qr(region.x[region.held[neuron]].T)[0]
+        w[neuron] -= basis @ (basis.T @ w[neuron])
     return w
 
 
-def _first_inside(region: Region, origin: np.ndarray, direction: np.ndarray) -> float:
+def _below(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """The nearest weights to w below the kinks of all these inputs, or a little further."""
+    lengths = np.linalg.norm(x, axis=1)
+    unit = x[lengths > 0] / lengths[lengths > 0, None]
+    if not len(unit) or (unit @ w < 0).all():
+        return w
+    least = 1e-12 * float(np.linalg.norm(w))
+    # w - sum_k c_k x_k with c >= 0 is nearest: the multipliers c of the projection onto the cone
+    system = np.vstack([unit.T, np.full(len(unit), 1e-9)])
+    c, _ = nnls(system, np.append(w, 0.0), maxiter=100 * len(unit) + 100)
+    below = w - c @ unit
+    worst = float((unit @ below).max())
+    if worst > -least and (c > 0).any():  # a little further, against rounding
+        further = np.linalg.lstsq(unit[c > 0], np.full(int((c > 0).sum()), -(worst + least)), rcond=1e-10)[0]
+        below = below + further
+    return below
+
+
+def _first_inside(region: Region, origin: np.ndarray, direction: np.ndarray, rows: np.ndarray) -> float:
     """The T from which on origin + T direction is in the region; infinity if it never is for good."""
-    side = region.side.astype(float)
+    side = region.side.astype(float) * rows[:, None]
     first, speed = side * (origin @ region.x.T), side * (direction @ region.x.T)
-    still = np.abs(speed) <= 1e-13 * np.abs(direction).max() * np.abs(region.x).max()
+    scale = np.linalg.norm(region.x, axis=1) * np.linalg.norm(direction, axis=1).max()
+    still = np.abs(speed) <= _SPEED * scale
     if ((speed < 0) & ~still).any() or ((first < -1e-12 * np.abs(first).max()) & still).any():
         return np.inf
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -221,21 +245,18 @@ def _first_inside(region: Region, origin: np.ndarray, direction: np.ndarray) -> 
     return float(times[side != 0].max(initial=-np.inf))
 
 
-def _leaves(walk: Walk, region: Region, point: Point, line: _HalfLine) -> str:
-    """Which friendly pairs may cross their kinks on the way; nothing if the flow stays in its cell."""
-    lengths, a = walk.lengths, walk.weights.a
-    side, friendly = region.side.astype(float), a[:, None] * walk.pull.y > 0
-    moves = (walk.region.slopes != 0).any(axis=1) | (region.slopes != 0).any(axis=1)
-    watched = friendly & moves[:, None] & (lengths > 0)
-    speed = side * (point.w @ region.x.T)
-    held = point.slopes[region.held]
-    if not ((held >= region.slope) & (held <= 1)).all():
-        return "a kink has a slope outside of its bounds"
-    leaving = watched & (speed < -1e-12 * lengths * np.linalg.norm(point.w, axis=1).max())
-    if leaving.any():
-        return f"{int(leaving.sum())} pairs cross their kinks on the way to the limit of this cell"
-    if not np.isfinite(line.distance):
-        return "some pair is at its kink in the limit, but not held there"
-    first = side * ((line.origin + line.start * point.w) @ region.x.T)
-    near = int((watched & (first <= lengths * line.distance)).sum())
-    return f"{near} pairs are near enough to their kinks that they may cross them" if near else ""
+def _leaving_pairs(region: Region, direction: np.ndarray, watched: np.ndarray) -> int:
+    """How many friendly pairs are on the other side of their kinks in the limit."""
+    scale = np.linalg.norm(region.x, axis=1) * np.linalg.norm(direction, axis=1).max()
+    return int((watched & (region.side * (direction @ region.x.T) < -_SPEED * scale)).sum())
+
+
+def _pushed_away(region: Region, friendly: np.ndarray) -> np.ndarray:
+    """The pairs (m, n) that every sample moves away from their kinks, whatever the pulls."""
+    lengths = np.linalg.norm(region.x, axis=1)
+    gram = np.where(np.abs(region.gram) > 1e-14 * np.outer(lengths, lengths), region.gram, 0.0)
+    pulls = friendly & ((region.side > 0) | (region.slope > 0))
+    hostile = ~friendly & (lengths > 0)
+    up, down = (gram > 0).astype(float), (gram < 0).astype(float)
+    against_up, against_down = pulls @ down + hostile @ up, pulls @ up + hostile @ down
+    return np.where(region.side > 0, against_up, against_down) == 0

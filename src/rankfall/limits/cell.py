@@ -18,12 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import lsq_linear
 
-from rankfall.data import hard_margin_of_gram
+from rankfall.data import HardMargin, hard_margin_of_gram, hard_margin_of_rows
 from rankfall.dynamics.regions import Region
 
 _TURNS = 40
 _PIVOTS = 400
 _BLOCKS = 4  # exchanges of whole blocks that may fail to help, before one pair at a time is exchanged
+LARGE = 3_000_000  # numbers in the features of a region, up to which they are formed
 _FAINT = 1e-12  # the least share of a multiplier for which slopes are chosen
 
 
@@ -47,23 +48,40 @@ def solve_cell(
     if region.lines is not None:  # inputs on one line have one kink: fixed for one of them, it is for all
         friendly = friendly @ (region.lines != 0)
     guess = region.held if kinks is None else kinks
-    found = Region(region.x, region.slope, region.side.copy())
+    found = Region(region.x, region.slope, region.side.copy(), region.lines)
     found.copy_kinks(region)
     multipliers = np.abs(pulls) / np.abs(pulls).sum()
+    seen: set[bytes] = set()
     for _ in range(_TURNS):
         changed = 0
         for neuron in np.flatnonzero(a):
             changed += _choose_slopes(found, int(neuron), friendly[neuron], guess[neuron], y * multipliers)
         guess = found.held
-        kernel = y[:, None] * found.kernel(a) * y
-        solution = hard_margin_of_gram(kernel)
+        solution = solve_region(found, a, y)
         if solution is None:
             return None
         floored = np.maximum(solution.multipliers, _FAINT * solution.multipliers.max())
         if not changed and np.allclose(floored, multipliers, rtol=1e-9, atol=0):
             return CellLimit(found, solution.multipliers, solution.margins)
         multipliers = floored
+        now = found.side.tobytes() + found.held.tobytes() + np.round(np.log(floored), 6).tobytes()
+        if now in seen:  # it goes round in circles
+            return None
+        seen.add(now)
     return None
+
+
+def solve_region(region: Region, a: np.ndarray, y: np.ndarray) -> HardMargin | None:
+    """The hard-margin solution of a region, with the kinks held; None if there is none that rounding shows.
+
+    From the features themselves, where they fit: a kernel knows only the squares of lengths.
+    """
+    try:
+        if len(y) * region.x.shape[1] * region.patterns <= LARGE:
+            return hard_margin_of_rows(y[:, None] * region.features(a))
+        return hard_margin_of_gram(y[:, None] * region.kernel(a) * y)
+    except ValueError:  # rounding decides which samples support the margin
+        return None
 
 
 def _choose_slopes(

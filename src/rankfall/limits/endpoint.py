@@ -40,6 +40,13 @@ def end_of_region(walk: Walk) -> End:
     return End(end, float(np.linalg.norm(moved)) / size)
 
 
+def outside(region: Region, weights: Weights) -> int:
+    """How many pairs of neuron and sample these weights have on the other side of their kinks."""
+    z = weights.w @ region.x.T
+    sizes = np.linalg.norm(weights.w, axis=1)[:, None] * np.linalg.norm(region.x, axis=1)
+    return int((region.side * z < -_TOUCH * sizes).sum()) if region.slope < 1 else 0
+
+
 def subgradient(weights: Weights, region: Region, r: np.ndarray, both: bool) -> tuple[float, np.ndarray]:
     """The shortest element of Clarke's subdifferential, relative to the pulls, and the slopes that give it.
 

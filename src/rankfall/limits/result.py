@@ -13,16 +13,24 @@ import numpy as np
 import xarray as xr
 
 from rankfall.atomic import atomically
+from rankfall.certificates import Certificate
 from rankfall.limits.compare import Comparison
 from rankfall.limits.optimality import Optimality
+from rankfall.limits.verdict import Verdict
 from rankfall.network import Network, moving
 from rankfall.trajectory import opened, pack, unpack
 
-CERTIFIED = "certified"
-APPROXIMATE = "approximate"
-NOT_CERTIFIED = "not certified"
-NO_MARGIN = "not separated"
 RANK = 1e-8  # singular values below this share of the largest are zero
+
+
+@dataclass(frozen=True)
+class Branch:
+    """The end of one of the solutions that leave one point, and what it is like."""
+
+    verdict: str
+    norm: float
+    stable_rank: float
+    cosine: float  # to the limit that is shown
 
 
 @dataclass(frozen=True)
@@ -33,21 +41,22 @@ class Limit:
     scaled to the margin 1: a KKT point of $\min \frac12|\theta|^2$ with $y_i f(x_i) \ge 1$. For the square
     loss it is the end point itself.
 
-    - `verdict`: "certified": every residual is below the tolerance, and the flow stays in the region of this
-        limit. "approximate": an ($\varepsilon,\delta$)-KKT point of a late state. "not certified": `missing`
-        says why. "not separated": the loss does not go to zero.
-    - `missing`: what is missing to a certificate; empty if nothing is.
+    - `verdict`: a `Verdict`, a word such as "certified", "followed" or "not decided"; `verdict.meaning` says
+        what it means.
+    - `missing`: what is missing to an answer, or why there is no limit; empty if nothing is.
     - `network`: the limit, as a network.
     - `multipliers`: $\lambda_i$; `margins`: $y_i f(x_i)$ (the outputs, for the square loss).
     - `residuals`: the residual of each condition, by name; see `rankfall.limits.kkt.Residuals`.
     - `region`: (neuron, sample) 1 above, -1 below, 0 at the kink; `kinks`: (neuron, sample, slope) of those
-        at it.
+        at it. With the multipliers they give the weights: $w_j = a_j \sum_i \lambda_i y_i P_{ji} x_i$.
     - `optimality`: is it a global optimum of the margin problem?
     - `comparison`: with the linear hard-margin SVM.
     - `settings`: how it was found, and what that cost.
+    - `state`: the last state of the flow, as a network: `limit(end, data)` goes on from there.
+    - `branches`: where several solutions leave one point, the end of each.
     """
 
-    verdict: str
+    verdict: Verdict
     missing: tuple[str, ...]
     network: Network
     multipliers: np.ndarray
@@ -58,11 +67,25 @@ class Limit:
     optimality: Optimality | None
     comparison: Comparison | None
     settings: dict[str, Any]
+    state: Network | None = None
+    document: dict[str, Any] | None = None  # of the certificate
+    branches: tuple["Branch", ...] = ()
 
     @property
     def certified(self) -> bool:
         """Is the verdict "certified"?"""
-        return self.verdict == CERTIFIED
+        return self.verdict is Verdict.CERTIFIED
+
+    @property
+    def reached(self) -> bool:
+        """Was the end of the flow reached: certified, or followed?"""
+        return self.verdict in (Verdict.CERTIFIED, Verdict.FOLLOWED)
+
+    def certificate(self) -> Certificate:
+        """What is proved of this limit, as a document that others can check; `.save` writes it."""
+        if self.document is None:
+            raise ValueError(f"there is no certificate: the verdict is {str(self.verdict)!r}.")
+        return Certificate(self.document)
 
     @property
     def W(self) -> np.ndarray:
@@ -128,6 +151,13 @@ class Limit:
     def _lines(self) -> list[str]:
         head = f"Limit: {self.verdict}" + (f" ({'; '.join(self.missing)})" if self.missing else "")
         lines = [head, f"  {self.network!r}"]
+        if self.document is not None:
+            lines += [f"  {line}" for line in str(self.certificate()).splitlines()]
+        lines += [
+            f"  branch {number}         {branch.verdict}: norm {branch.norm:.6g}, "
+            f"stable rank {branch.stable_rank:.6g}, cosine {branch.cosine:.6g} to this one"
+            for number, branch in enumerate(self.branches, start=2)
+        ]
         lines += [f"  {name:16} {value:.2e}" for name, value in self.residuals.items()]
         blocks = ", ".join(f"{sign} {value:.6g}" for sign, value in self.block_stable_ranks.items())
         ranks = ", ".join(f"{sign} {value}" for sign, value in self.block_ranks.items())
@@ -156,6 +186,8 @@ class Limit:
         with atomically(path) as draft:
             self._dataset().to_netcdf(draft, engine="h5netcdf", mode="w")
             pack(self.network).to_netcdf(draft, engine="h5netcdf", mode="a", group="network_0")
+            if self.state is not None:
+                pack(self.state).to_netcdf(draft, engine="h5netcdf", mode="a", group="network_1")
         return Path(path)
 
     def _dataset(self) -> xr.Dataset:
@@ -170,8 +202,12 @@ class Limit:
         }
         if self.region is not None:
             variables["region"] = (("neurons", "samples"), self.region)
+        if self.document is not None:  # as bytes: attributes may not be long
+            text = json.dumps(self.document).encode()
+            variables["certificate"] = ("bytes", np.frombuffer(text, dtype=np.uint8))
         told: dict[str, Any] = {
-            "verdict": self.verdict,
+            "verdict": str(self.verdict),
+            "branches": [asdict(branch) for branch in self.branches],
             "missing": list(self.missing),
             "residuals": self.residuals,
             "settings": self.settings,
@@ -186,10 +222,11 @@ class Limit:
         """Read what `to_netcdf` wrote."""
         with opened(path, "rankfall_limit", "a limit that rankfall wrote") as groups:
             root, network = groups["/"], unpack(groups["/network_0"].load())
+            state = unpack(groups["/network_1"].load()) if "/network_1" in groups else None
         told = json.loads(root.attrs["rankfall_limit"])
         kinks = zip(root.kink_neuron.values, root.kink_sample.values, root.kink_slope.values, strict=True)
         return cls(
-            verdict=told["verdict"],
+            verdict=Verdict(told["verdict"]),
             missing=tuple(told["missing"]),
             network=network,
             multipliers=root.multipliers.values,
@@ -200,6 +237,9 @@ class Limit:
             optimality=_revive(Optimality, told.get("optimality")),
             comparison=_revive(Comparison, told.get("comparison")),
             settings=told["settings"],
+            state=state,
+            document=json.loads(root.certificate.values.tobytes()) if "certificate" in root else None,
+            branches=tuple(Branch(**branch) for branch in told.get("branches", ())),
         )
 
     def with_settings(self, **more: Any) -> "Limit":

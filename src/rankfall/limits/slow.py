@@ -28,6 +28,7 @@ from rankfall.dynamics.step import SWEEPS, Motion, Piece
 from rankfall.dynamics.walk import TOUCH, Stalled, Walk, Watched
 
 _TINY = 1e-60  # neurons do not become smaller than this: they pull on nothing, and their squares underflow
+_EQUAL = 5  # rounds of Newton's method that make margins equal
 _SUPPORT = 1e-9  # pulls below this share of the largest are no support vectors'
 
 
@@ -42,6 +43,25 @@ class SlowWalk(Walk):
         self.support = pulls > _SUPPORT * pulls.max()
         self._choose_support(self.support)
         self._rescale()
+        self._make_equal()
+
+    def _make_equal(self) -> None:
+        """The nearest weights at which all support vectors have the margin 1.
+
+        In the flow their margins differ by the logarithms of their pulls, which is nothing beside q: the slow
+        flow begins where that has gone.
+        """
+        s, y = self.support, self.pull.y
+        for _ in range(_EQUAL):
+            w, a = self.weights.w, self.weights.a
+            gap = (1 - y * self.outputs)[s]
+            if np.abs(gap).max() < 1e-14:
+                break
+            kernel = (y[:, None] * self.region.tangent_kernel(w, a) * y)[np.ix_(s, s)]
+            r = np.zeros(len(y))
+            r[s] = y[s] * np.linalg.lstsq(kernel, gap, rcond=1e-12)[0]
+            g = self.region.pulls(r) @ self.region.x
+            self.weights = Weights(w + a[:, None] * g, a + (w * g).sum(axis=1), self.weights.c)
 
     def _rescale(self) -> None:
         """Back to the margin 1: directions and shares are all that matters."""
@@ -58,23 +78,26 @@ class SlowWalk(Walk):
         q = (self.pull.y * self.outputs)[tight]
         y = self.pull.y[tight]
         kernel = self.region.tangent_kernel(self.weights.w, self.weights.a)[np.ix_(tight, tight)]
-        solution = hard_margin_of_gram(kernel * np.outer(y / q, y / q))
+        try:
+            solution = hard_margin_of_gram(kernel * np.outer(y / q, y / q))
+        except ValueError as error:
+            raise Stalled(f"the support vectors cannot be told apart: {error}") from None
         if solution is None:
             raise Stalled("no direction enlarges all margins")
         self.support = np.zeros_like(tight)
         self.support[np.flatnonzero(tight)[solution.multipliers > 0]] = True
 
-    def _pulls(self, w: np.ndarray, a: np.ndarray, f: np.ndarray) -> np.ndarray:
-        """y lambda, with K lambda = q on the support."""
+    def _pulls(self, w: np.ndarray, a: np.ndarray) -> np.ndarray:
+        """y lambda, with K lambda = 1 on the support: all its margins grow at one rate."""
         s, y = self.support, self.pull.y
         kernel = self.region.tangent_kernel(w, a)[np.ix_(s, s)]
         pulls = np.zeros(len(y))
-        pulls[s] = np.linalg.lstsq(kernel, f[s], rcond=1e-12)[0]
+        pulls[s] = np.linalg.lstsq(kernel, y[s], rcond=1e-12)[0]
         return pulls
 
     def present_pulls(self) -> np.ndarray:
         """The pulls r of the samples."""
-        return self._pulls(self.weights.w, self.weights.a, self.outputs)
+        return self._pulls(self.weights.w, self.weights.a)
 
     def log_loss(self, outputs: np.ndarray) -> np.ndarray:
         """Not used: the loss is zero to all digits."""
@@ -88,7 +111,7 @@ class SlowWalk(Walk):
         f, last = motion.guess(r0), np.inf
         for sweep in range(SWEEPS):
             self.evaluations += 1
-            r = np.array([self._pulls(motion.w[k], motion.a[k], f[k]) for k in range(len(NODES))])
+            r = np.array([self._pulls(motion.w[k], motion.a[k]) for k in range(len(NODES))])
             f = motion.respond(r)
             if not np.isfinite(motion.change):
                 return None
@@ -126,6 +149,7 @@ class SlowWalk(Walk):
             tight[list(joined)] = True
             self._choose_support(tight)
         self._rescale()
+        self._make_equal()
 
     @property
     def speed(self) -> float:

@@ -1,13 +1,14 @@
-"""What became of an experiment: its claims as plain rows for JSON and the page, and its figure."""
+"""What became of an experiment: its claims as plain rows, its figure, and certificates of its limits."""
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from rankfall.papers.claim import Claim, Judged, Measured
+from rankfall.papers.claim import CERTIFICATES, Claim, Judged, Measured, packed, unpacked
 from rankfall.papers.experiment import Experiment, Paper
 
 
@@ -20,6 +21,7 @@ class Outcome:
     - `figure`: the figure as SVG; empty where there is none.
     - `seconds`: what the runs took, added over all seeds.
     - `news`: what was done now, and why: "run: new", "from the cache", "judged again: ...".
+    - `certificates`: by their files, as "certificates/....json", each `packed`; rows refer to them.
     """
 
     paper: Paper
@@ -29,15 +31,45 @@ class Outcome:
     figure: str = ""
     seconds: float = 0.0
     news: str = ""
+    certificates: dict[str, str] = field(default_factory=dict)
 
 
 def judged_rows(paper: Paper, experiment: Experiment, runs: xr.Dataset | None) -> tuple[dict[str, Any], ...]:
     """Judge every claim of the experiment."""
-    first = first_number(paper, experiment)
-    return tuple(
-        row(paper, experiment, first + offset, claim, claim.judge(runs), runs)
-        for offset, claim in enumerate(experiment.claims)
-    )
+    first, proofs = first_number(paper, experiment), _proofs(paper, experiment, runs)
+    runs = None if runs is None else runs.drop_vars(CERTIFICATES, errors="ignore")
+    found = []
+    for number, claim in enumerate(experiment.claims, first):
+        judged = claim.judge(runs)
+        own = {file: document for file, (name, document) in proofs.items() if name in claim.proofs}
+        files = _refuting(own) if judged.verdict == "refuted" else list(own)
+        found.append(row(paper, experiment, number, claim, judged, runs) | {"certificates": files})
+    return tuple(found)
+
+
+def _refuting(own: Mapping[str, Any]) -> list[str]:
+    """Those of the certificates that claim to refute something; all, if none does."""
+    found = [file for file, told in own.items() if any(each["claim"] == "refutes" for each in told["claims"])]
+    return found or list(own)
+
+
+def certificates_of(paper: Paper, experiment: Experiment, runs: xr.Dataset) -> dict[str, str]:
+    """The certificates that the claims of the experiment rest on, by file."""
+    wanted = {name for claim in experiment.claims for name in claim.proofs}
+    found = _proofs(paper, experiment, runs)
+    return {file: packed(document) for file, (name, document) in found.items() if name in wanted}
+
+
+def _proofs(paper: Paper, experiment: Experiment, runs: xr.Dataset | None) -> dict[str, tuple[str, Any]]:
+    """All certificates that the runs bring: by file, the name within the run, and the document."""
+    if runs is None or CERTIFICATES not in runs:
+        return {}
+    found: dict[str, tuple[str, Any]] = {}
+    for seed, text in enumerate(np.atleast_1d(runs[CERTIFICATES].values).tolist()):
+        for name, document in (unpacked(text) if text else {}).items():
+            plain = re.sub(r"[^a-zA-Z0-9.]+", "-", f"{paper.name} {experiment.name} {name} seed {seed}")
+            found[f"certificates/{plain}.json"] = (name, document)
+    return found
 
 
 def first_number(paper: Paper, experiment: Experiment) -> int:

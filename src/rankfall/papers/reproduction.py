@@ -1,6 +1,7 @@
 """Run the experiments again, keep every run, and run only what is new or has changed.
 
-A folder holds, for each experiment, a netCDF file for every seed that was run, the verdicts, and the figure.
+A folder holds, for each experiment, a netCDF file for every seed that was run, the verdicts, the figure, and
+the certificates of limits.
 Runs are kept by a digest of the code that they rest on and of the versions of the libraries; verdicts
 and figures also by that of the claims. So a changed tolerance is judged anew without running anything, and a
 changed formula runs what rests on it, and nothing else.
@@ -29,8 +30,9 @@ from rankfall.data import available
 from rankfall.definitions import definition_of, digests, variable_of
 from rankfall.naming import unknown
 from rankfall.papers import PAPERS, paper
+from rankfall.papers.claim import CERTIFICATES
 from rankfall.papers.experiment import Experiment, Paper
-from rankfall.papers.outcome import Outcome, first_number, judged_rows
+from rankfall.papers.outcome import Outcome, certificates_of, first_number, judged_rows
 from rankfall.sweeps import sweep
 from rankfall.trajectory import opened
 
@@ -99,7 +101,7 @@ class Kept:
     def rests_on(self) -> dict[str, str]:
         """What the verdicts and the figure depend on, with digests."""
         own = variable_of(self.experiment, self.experiment.run.__module__)
-        judging = [definition_of(thing) for thing in (judged_rows, plot.svg)]
+        judging = [definition_of(thing) for thing in (judged_rows, certificates_of, plot.svg)]
         settings = {"seeds": str(self.seeds), "first claim": str(first_number(self.paper, self.experiment))}
         return environment() | settings | digests(own, *judging)
 
@@ -110,13 +112,20 @@ class Kept:
             return None
         try:
             figure = (self.place / "figure.svg").read_text(encoding="utf-8")
+            proofs = (self.place / "certificates.json").read_text(encoding="utf-8")
         except (OSError, ValueError):
             return None
-        if _digest(figure) != told["figure"]:
+        if (_digest(figure), _digest(proofs)) != (told["figure"], told["certificates"]):
             return None
-        rows = tuple(told["rows"])
         return Outcome(
-            self.paper, self.experiment, self.seeds, rows, figure, told["seconds"], "from the cache"
+            self.paper,
+            self.experiment,
+            self.seeds,
+            tuple(told["rows"]),
+            figure,
+            told["seconds"],
+            "from the cache",
+            json.loads(proofs),
         )
 
     def awaits(self, full: bool) -> str:
@@ -199,13 +208,16 @@ class Kept:
             raise RuntimeError(f"the runs in {self.place} were changed meanwhile: run it again.")
         runs = xr.concat([self._load(seed) for seed in range(self.seeds)], dim="seed")
         rows = judged_rows(self.paper, self.experiment, runs)
-        figure = plot.svg(self.experiment.draw(runs))
+        figure = plot.svg(self.experiment.draw(runs.drop_vars(CERTIFICATES, errors="ignore")))
+        proofs = certificates_of(self.paper, self.experiment, runs)
         seconds = float(sum(entry["seconds"] for entry in entries))
-        told = {"rests_on": self.rests_on, "seeds": self.seeds, "seconds": seconds, "figure": _digest(figure)}
-        for name, text in (("figure.svg", figure), ("outcome.json", json.dumps(told | {"rows": rows}))):
+        files = {"figure.svg": figure, "certificates.json": json.dumps(proofs)}
+        told = {"rests_on": self.rests_on, "seeds": self.seeds, "seconds": seconds, "rows": rows}
+        told |= {name.split(".")[0]: _digest(text) for name, text in files.items()}
+        for name, text in (files | {"outcome.json": json.dumps(told)}).items():
             with atomically(self.place / name) as draft:
                 draft.write_text(text, encoding="utf-8")
-        return Outcome(self.paper, self.experiment, self.seeds, rows, figure, seconds, news)
+        return Outcome(self.paper, self.experiment, self.seeds, rows, figure, seconds, news, proofs)
 
     def _load(self, seed: int) -> xr.Dataset:
         with opened(self.place / f"{seed}.nc", MARK, "a run of an experiment") as groups:

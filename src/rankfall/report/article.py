@@ -6,6 +6,7 @@ from typing import Any
 
 from rankfall.papers.claim import Expected
 from rankfall.papers.outcome import differs
+from rankfall.report.proofs import proofs
 from rankfall.report.strip import strip
 from rankfall.report.words import SYMBOLS, badge, duration, plural, said
 
@@ -45,6 +46,8 @@ def _facts(row: Row, expected: Expected, seconds: float) -> Iterable[tuple[str, 
         yield "Hypotheses", _checks(row["hypotheses"])
     if row["certificate"]:
         yield "Certificate", _checks([row["certificate"]])
+    if row["certificates"]:
+        yield "Proof", proofs(row["certificates"], f"{row['paper']}-{row['number']}")
     if row["note"]:
         yield "Note", said(row["note"])
     yield "Run again", _command(row, seconds)

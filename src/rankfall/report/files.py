@@ -1,7 +1,9 @@
-"""What a reproduction leaves in its folder: the page, the claims as JSON and Markdown, and the figures."""
+"""What a reproduction leaves in its folder: the page, the claims as JSON and Markdown, and certificates."""
 
+import base64
+import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -14,7 +16,10 @@ from rankfall.report.words import duration
 
 
 def write(outcomes: Sequence[Outcome], folder: Path, seconds: float) -> Path:
-    """Write the page, claims.json and claims.md; what the folder holds of other experiments is shown too."""
+    """Write the page, claims.json, claims.md and certificates/*.json.
+
+    What the folder holds of other experiments is shown too.
+    """
     everything = _with_others(outcomes, folder)
     rows = [row | {"seconds": outcome.seconds} for outcome in everything for row in outcome.rows]
     claims = {"environment": environment(), "claims": rows}
@@ -27,7 +32,19 @@ def write(outcomes: Sequence[Outcome], folder: Path, seconds: float) -> Path:
     ):
         with atomically(folder / name) as draft:
             draft.write_text(text, encoding="utf-8")
+    _write_certificates({name: held for o in everything for name, held in o.certificates.items()}, folder)
     return folder / "index.html"
+
+
+def _write_certificates(certificates: Mapping[str, str], folder: Path) -> None:
+    """A file for each; those of earlier runs that no claim rests on any more are removed."""
+    for name, packed in certificates.items():
+        with atomically(folder / name) as draft:
+            draft.write_bytes(gzip.decompress(base64.b64decode(packed)))
+    papers = {f"{paper.name}-" for paper, _ in choose()}
+    for old in (folder / "certificates").glob("*.json"):
+        if f"certificates/{old.name}" not in certificates and old.name.startswith(tuple(papers)):
+            old.unlink()
 
 
 def _with_others(outcomes: Sequence[Outcome], folder: Path) -> list[Outcome]:

@@ -1,7 +1,5 @@
 """The page of claims: one HTML file with everything in it."""
 
-import base64
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,6 +14,7 @@ from rankfall.papers.outcome import Outcome, differs, first_number
 from rankfall.report.article import article
 from rankfall.report.figure import dark_palette, inline
 from rankfall.report.matrix import matrix
+from rankfall.report.proofs import digests, every, scripts
 from rankfall.report.words import SYMBOLS, badge, duration, plural, said
 
 
@@ -24,11 +23,13 @@ def page(outcomes: Sequence[Outcome], environment: Mapping[str, str], made: str 
     papers = list({outcome.paper.name: outcome.paper for outcome in outcomes}.values())
     rows = [row for outcome in outcomes for row in outcome.rows]
     script = _part("page.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    certificates = {name: held for outcome in outcomes for name, held in outcome.certificates.items()}
     return Template(_part("page.html")).substitute(
         style=_style(outcomes),
         script=script,
-        digest=digest,
+        allowed=digests(certificates, script),
+        every=every(certificates),
+        proofs=scripts(certificates),
         made=escape(made),
         told=_told(rows, papers),
         record=_record(rows),

@@ -28,9 +28,9 @@ def late(e: Evidence) -> Evidence:
 
 
 def arrives(whence: str = "") -> Prediction:
-    """The limit exists, and is certified."""
+    """The limit exists: it is certified, or followed."""
     says = f"the flow converges in direction{whence}"
-    return Prediction("arrives", says, 1.0, lambda e: float(e.limit.certified), CERTIFICATE)
+    return Prediction("arrives", says, 1.0, lambda e: float(e.limit.reached), CERTIFICATE)
 
 
 def equal_margins(s: Situation) -> Prediction:

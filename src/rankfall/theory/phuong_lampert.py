@@ -160,7 +160,7 @@ def predictions(s: Situation) -> Iterator[Prediction]:
         "arrives",
         "the flow separates the data and converges in direction",
         1.0,
-        lambda e: float(e.limit.certified),
+        lambda e: float(e.limit.reached),
         Tolerance(0.0, "a certificate is there or not"),
     )
 

@@ -135,7 +135,7 @@ def agree(region: np.ndarray, a: np.ndarray) -> bool:
 
 def _agreed(e: Evidence) -> Evidence:
     """The evidence, if its neurons agree."""
-    if not e.limit.certified or e.limit.region is None or not agree(e.limit.region, e.situation.a):
+    if not e.limit.reached or e.limit.region is None or not agree(e.limit.region, e.situation.a):
         raise Unmeasurable("needs a certified limit in which the neurons of each sign agree on every sample")
     return e
 

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from rankfall import data as sets
 from rankfall.data import Data, hard_margin_of_gram
 from rankfall.loss import logistic, square
 from rankfall.network import Network
@@ -87,7 +86,7 @@ def predictions(s: Situation) -> Iterator[Prediction]:
         "arrives",
         "the flow converges in direction",
         1.0,
-        lambda e: float(_end(e).limit.certified),
+        lambda e: float(_end(e).limit.reached),
         Tolerance(0.0, "a certificate is there or not"),
     )
     xi = overlap(s)
@@ -166,8 +165,8 @@ def _class_vector(s: Situation, sign: int) -> np.ndarray:
 
 def _end(e: Evidence) -> Evidence:
     """The evidence, if the loss falls below the threshold at which Theorem 4.1 begins."""
-    if e.is_limit and e.limit.verdict == "not separated":
-        raise Unmeasurable("needs a loss that falls below l(0)/n: this flow never separates the classes")
+    if e.is_limit and not e.limit.margins.min() > 0:
+        raise Unmeasurable("needs a loss that falls below l(0)/n: this flow has not separated the classes")
     return e
 
 
@@ -192,7 +191,8 @@ def _data() -> Data:
     y = np.array([1.0, -1, -1, 1, -1, 1])
     cosines = np.triu(rng.uniform(0.002, 0.01, (6, 6)), 1)
     gram = np.eye(6) + np.outer(y, y) * (cosines + cosines.T)
-    frame = sets.orthogonal(n=6, dim=10, seed=0).x
+    q, r = np.linalg.qr(np.random.default_rng(0).normal(size=(10, 6)))
+    frame = (q * np.sign(np.diag(r))).T
     return Data(np.linalg.cholesky(gram) @ frame, y, "nearly orthogonal")
 
 

@@ -47,7 +47,7 @@ def _toy(x: list[float], y: list[float]) -> xr.Dataset:
             "loss": (("step", "start"), finished(run)["loss"].transpose("step", "start").values),
             "stable_rank": ("start", run["stable_rank"].isel(step=-1).values),
             "limit_loss": ((end.margins - data.y) ** 2).mean() / 2,
-            "certified": float(end.certified),
+            "certified": float(end.reached),
             "cosine": cosines.max(),
             "alike": float(np.ptp(np.sign(y)) == 0),
         },

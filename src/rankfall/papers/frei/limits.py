@@ -10,7 +10,7 @@ from rankfall.data import Data, nearly_orthogonal, orthogonal, p_orthogonality
 from rankfall.limits import Limit, limit
 from rankfall.loss import exponential
 from rankfall.network import Network, with_origin
-from rankfall.papers.claim import Check, Claim, at_least, at_most
+from rankfall.papers.claim import Check, Claim, at_least, at_most, with_certificates
 from rankfall.papers.experiment import Experiment
 from rankfall.theory.assessment import assessed
 from rankfall.theory.frei_flow import RESULTS, two_vectors
@@ -25,14 +25,17 @@ SETTINGS = {"1:1": (5, 0.01), "1:4": (2, 0.01), "1:4, large start": (2, 1.0)}
 
 def run_limits(seed: int) -> xr.Dataset:
     """The limits for every slope and setting, and what the theorem says about each, in numbers."""
-    rows = []
+    rows: list[xr.Dataset] = []
+    proofs: dict[str, Limit] = {}
     for slope in SLOPES:
         data = nearly_orthogonal(n=N, dim=DIM, p=EXCESS * 3 / slope**3, seed=seed)
         starts = [_start(slope, sigma, seed, positive) for positive, sigma in SETTINGS.values()]
         ends = [limit(start, data, exponential, show=False) for start in starts]
         found = [_numbers(start, data, end) for start, end in zip(starts, ends, strict=True)]
         zeros = [_zeros(start, data, end) for start, end in zip(starts, ends, strict=True)]
-        closed = _closed_forms(slope, seed)
+        closed, orthogonal_end = _closed_forms(slope, seed)
+        proofs |= {_named(slope, setting): end for setting, end in zip(SETTINGS, ends, strict=True)}
+        proofs[_named(slope, ORTHOGONAL)] = orthogonal_end
         rows.append(
             xr.Dataset(
                 {name: ("setting", [numbers[name] for numbers in found]) for name in found[0]}
@@ -49,7 +52,16 @@ def run_limits(seed: int) -> xr.Dataset:
                 },
             )
         )
-    return xr.concat(rows, dim=xr.Variable("slope", list(SLOPES)))
+    return with_certificates(xr.concat(rows, dim=xr.Variable("slope", list(SLOPES))), seed, proofs)
+
+
+def _named(slope: float, setting: str) -> str:
+    return f"slope {slope:g}, {setting}"
+
+
+ORTHOGONAL = "orthogonal inputs"
+PROOFS = tuple(_named(slope, setting) for slope in SLOPES for setting in SETTINGS)
+CLOSED = tuple(_named(slope, ORTHOGONAL) for slope in SLOPES)
 
 
 def _start(slope: float, sigma: float, seed: int, positive: int | None = None) -> Network:
@@ -92,17 +104,18 @@ def _numbers(start: Network, data: Data, end: Limit) -> dict[str, float]:
     }
 
 
-def _closed_forms(slope: float, seed: int) -> list[float]:
+def _closed_forms(slope: float, seed: int) -> tuple[list[float], Limit]:
     """Relative errors of three closed forms on exactly orthogonal data with equal classes and signs."""
     data = orthogonal(n=N, dim=DIM, seed=seed)
     start = _start(slope, 0.01, seed)
     end = limit(start, data, exponential, optimality=False, show=False)
     z = np.linalg.norm(start.weights[1][0] @ end.W)
-    return [
+    errors = [
         float(np.abs(end.multipliers * (1 + slope**2) / 2 - 1).max()),
         abs(end.stable_rank / (1 + ((1 - slope) / (1 + slope)) ** 2) - 1),
         float(abs(z / np.sqrt(N) * (1 + slope**2) / (1 + slope) - 1)),  # |z*| is sqrt(n) for unit inputs
     ]
+    return errors, end
 
 
 def kappa(setting: str) -> float:
@@ -202,6 +215,7 @@ def _exact(sentence: str, metric: str, properties: tuple[str, ...], source: str,
         measure=lambda runs: abs(runs.off.sel(property=list(properties))).max("property"),
         expected=at_most(1e-8, ROUNDING),
         hypotheses=(NEARLY_ORTHOGONAL, CERTIFIED),
+        proofs=PROOFS,
         form="{:.1e}",
         note=note,
     )
@@ -236,6 +250,7 @@ LIMITS = Experiment(
             measure=_of_bounds,
             expected=at_most(1.0, "the bounds themselves"),
             hypotheses=(NEARLY_ORTHOGONAL, CERTIFIED),
+            proofs=PROOFS,
         ),
         _exact(
             "The first layer has rank two at most.",
@@ -258,6 +273,7 @@ LIMITS = Experiment(
             measure=lambda runs: runs.own_cosine,
             expected=at_least(1e-8, "positive, beyond the residuals of the limits"),
             hypotheses=(NEARLY_ORTHOGONAL, CERTIFIED),
+            proofs=PROOFS,
         ),
         _exact(
             "The limit is the global optimum of the margin problem, and solves a convex problem.",
@@ -278,6 +294,7 @@ LIMITS = Experiment(
             measure=lambda runs: runs.z_margin,
             expected=at_least(1.0, "the theorem"),
             hypotheses=(NEARLY_ORTHOGONAL, CERTIFIED),
+            proofs=PROOFS,
         ),
         Claim(
             sentence="The linear predictor z is at most 2/(κ + γ) times as long as the hard-margin SVM.",
@@ -286,6 +303,7 @@ LIMITS = Experiment(
             measure=_relative_length,
             expected=at_most(1.0, "the theorem"),
             hypotheses=(NEARLY_ORTHOGONAL, CERTIFIED),
+            proofs=PROOFS,
         ),
         Claim(
             sentence="The linear predictor z need not be the one of the largest margin.",
@@ -293,6 +311,7 @@ LIMITS = Experiment(
             metric="margin of z/‖z‖ / largest margin, with 1:4 neurons",
             measure=lambda runs: runs.z_best.sel(setting="1:4"),
             expected=at_most(0.9, "clearly below 1: with 1:4 neurons one class weighs more"),
+            proofs=tuple(_named(slope, "1:4") for slope in SLOPES),
         ),
         Claim(
             sentence="No sample contributes much more to z than another: at most τ times as much.",
@@ -301,6 +320,7 @@ LIMITS = Experiment(
             measure=_uniformity,
             expected=at_most(1.0, "τ = γ⁻² (1 + 2/(γ p − 2)) for inputs of one norm"),
             hypotheses=(NEARLY_ORTHOGONAL, CERTIFIED),
+            proofs=tuple(_named(slope, "1:1") for slope in SLOPES),
         ),
         Claim(
             sentence="The flow ends at the same network from any start, small or large.",
@@ -317,6 +337,9 @@ LIMITS = Experiment(
                 ),
                 CERTIFIED,
             ),
+            proofs=tuple(
+                _named(slope, setting) for slope in SLOPES for setting in ("1:4", "1:4, large start")
+            ),
             form="{:.1e}",
         ),
         Claim(
@@ -328,6 +351,7 @@ LIMITS = Experiment(
             metric="relative error of each of the three",
             measure=lambda runs: runs.closed_form,
             expected=at_most(1e-8, ROUNDING),
+            proofs=CLOSED,
             form="{:.1e}",
         ),
     ),

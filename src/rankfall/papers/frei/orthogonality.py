@@ -6,10 +6,10 @@ from matplotlib.figure import Figure
 
 from rankfall import plot
 from rankfall.data import Data, gaussian_mixture, p_orthogonality
-from rankfall.limits import limit
+from rankfall.limits import Limit, limit
 from rankfall.loss import exponential
 from rankfall.network import Network, with_origin
-from rankfall.papers.claim import Check, Claim, at_least, at_most, between
+from rankfall.papers.claim import Check, Claim, at_least, at_most, between, with_certificates
 from rankfall.papers.experiment import Experiment
 from rankfall.theory.frei_flow import two_vectors
 
@@ -21,15 +21,26 @@ SAME = 1e-6  # relative distance up to which two limits are the same
 
 def run_orthogonality(seed: int) -> xr.Dataset:
     """For each slope and dimension: p(X), the rank of the limit, and is it the one of the theorem?"""
-    rows = []
+    rows: list[xr.Dataset] = []
+    proofs: dict[str, Limit] = {}
     for slope in SLOPES:
-        ends = [_limit(slope, max(N, round(reduced / slope**2)), seed) for reduced in REDUCED]
-        rows.append(xr.Dataset({name: ("reduced", [end[name] for end in ends]) for name in ends[0]}))
-    coords = {"reduced": list(REDUCED)}
-    return xr.concat(rows, dim=xr.Variable("slope", list(SLOPES))).assign_coords(coords)
+        found = [_limit(slope, max(N, round(reduced / slope**2)), seed) for reduced in REDUCED]
+        names = found[0][0]
+        rows.append(xr.Dataset({name: ("reduced", [each[name] for each, _ in found]) for name in names}))
+        proofs |= {_named(slope, each): end for each, (_, end) in zip(REDUCED, found, strict=True)}
+    runs = xr.concat(rows, dim=xr.Variable("slope", list(SLOPES))).assign_coords(reduced=list(REDUCED))
+    return with_certificates(runs, seed, proofs)
 
 
-def _limit(slope: float, dim: int, seed: int) -> dict[str, float]:
+def _named(slope: float, reduced: float) -> str:
+    return f"slope {slope:g}, reduced dimension {reduced:g}"
+
+
+PROOFS = {reduced: tuple(_named(slope, reduced) for slope in SLOPES) for reduced in REDUCED}
+ALL = tuple(name for names in PROOFS.values() for name in names)
+
+
+def _limit(slope: float, dim: int, seed: int) -> tuple[dict[str, float], Limit]:
     data = gaussian_mixture(n=N, dim=dim, mean_scale=0.0, noise=dim**-0.5, balanced=True, seed=seed)
     inside = Data(np.linalg.qr(data.x.T)[1].T, data.y, data.name)  # nothing happens outside of their span
     network = Network.fixed_second_layer((N, WIDTH, 1), slope, SIGMA, seed)
@@ -37,13 +48,14 @@ def _limit(slope: float, dim: int, seed: int) -> dict[str, float]:
     foreseen = two_vectors(inside.x, inside.y, network.weights[1][0], slope)
     assert foreseen is not None
     assert end.comparison is not None
-    return {
+    numbers = {
         "p": p_orthogonality(data),
         "rank": float(end.rank),
         "distance": float(np.linalg.norm(end.W - foreseen.w) / np.linalg.norm(foreseen.w)),
         "linear": float(end.comparison.boundary == "linear"),
         "certified": float(end.certified),
     }
+    return numbers, end
 
 
 def _foreseen(runs: xr.Dataset) -> xr.DataArray:
@@ -131,6 +143,7 @@ ORTHOGONALITY = Experiment(
                     at_most(0.05, "far below what Theorem 3.2 asks for"),
                 ),
             ),
+            proofs=PROOFS[40.0],
             form="{:.1e}",
         ),
         Claim(
@@ -140,6 +153,7 @@ ORTHOGONALITY = Experiment(
             measure=lambda runs: 3 / runs.slope**3 / _last_failure(runs),
             expected=between(100, 1e6, "two orders of magnitude; below infinity, as such limits do occur"),
             hypotheses=(CERTIFIED,),
+            proofs=ALL,
         ),
         Claim(
             sentence="Some near-orthogonality is needed: on few dimensions most limits are others.",
@@ -148,6 +162,7 @@ ORTHOGONALITY = Experiment(
             measure=lambda runs: 1 - _share(runs).sel(reduced=2.5),
             expected=at_least(0.5, "most"),
             hypotheses=(CERTIFIED,),
+            proofs=PROOFS[2.5],
         ),
         Claim(
             sentence="What decides is d γ²: near-orthogonality must grow like p ~ γ⁻¹, not like γ⁻³.",
@@ -156,6 +171,7 @@ ORTHOGONALITY = Experiment(
             measure=lambda runs: _share(runs).max("slope") - _share(runs).min("slope"),
             expected=at_most(0.32, "two standard errors of a difference of shares of 20 seeds; 1 for γ⁻³"),
             hypotheses=(CERTIFIED,),
+            proofs=ALL,
             note="p(X) grows like √d for given n, so that p ~ γ⁻³ would mean d ~ γ⁻⁶.",
         ),
         Claim(
@@ -165,6 +181,7 @@ ORTHOGONALITY = Experiment(
             measure=_mismatch,
             expected=at_most(0, "none"),
             hypotheses=(CERTIFIED,),
+            proofs=ALL,
             form="{:.0f}",
         ),
     ),

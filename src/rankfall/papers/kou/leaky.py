@@ -9,7 +9,7 @@ from rankfall import plot
 from rankfall.data import Data, nearly_orthogonal, p_orthogonality
 from rankfall.dynamics import exact_flow
 from rankfall.network import Network
-from rankfall.papers.claim import Check, Claim, at_least, at_most, between, near
+from rankfall.papers.claim import Check, Claim, at_least, at_most, between, near, with_certificates
 from rankfall.papers.experiment import Experiment, finished
 from rankfall.papers.kou.setting import CERTIFIED, blocks, curves, descends, ends, network, spread
 from rankfall.theory.frei_flow import two_vectors
@@ -19,6 +19,7 @@ from rankfall.theory.situation import stable_rank
 N, DIM, WIDTH, SLOPE, P, SIGMA = 8, 20, 8, 0.5, 1000.0, 0.1
 STEPS, RECORDS = 4000, 40
 LAST = 14  # the records over which powers of log t are fitted: the last factor of ten in log t
+END = "limit"  # the name of its certificate
 LATE = 680.0  # log(1/loss) at the end of the flow: t is about 1e298
 
 
@@ -32,7 +33,7 @@ def run_leaky(seed: int) -> xr.Dataset:
     # In the loss clock log(1/loss) grows at the rate 1/|W|^2 of the limit at the margin 1.
     late = _flows(net, data, (solution.w**2).sum())
     end, now = ends(last, data), np.log(float(early.step_size) * STEPS)
-    return early.assign(
+    found = early.assign(
         {f"late_{name}": values for name, values in late.items()}
         | {
             "apart": float(early.log_loss[-1] - np.interp(now, late.log_time, late.log_loss)),
@@ -45,6 +46,7 @@ def run_leaky(seed: int) -> xr.Dataset:
             "orthogonality": p_orthogonality(data) * SLOPE**4,
         }
     )
+    return with_certificates(found, seed, {END: end}, seeds=3)
 
 
 def _flows(net: Network, data: Data, unit: float) -> xr.Dataset:
@@ -172,6 +174,7 @@ LEAKY = Experiment(
             measure=lambda runs: runs.end_blocks.max("sign") - 1,
             expected=at_most(1e-9, "1, up to the tolerance of the certificate"),
             hypotheses=(NEARLY, CERTIFIED),
+            proofs=(END,),
             form="{:.1e}",
         ),
         Claim(
@@ -190,6 +193,7 @@ LEAKY = Experiment(
                     form="{:.4f}",
                 ),
             ),
+            proofs=(END,),
             form="{:.1e}",
             note=(
                 "The theorem speaks of each sign block, whose stable rank is 1. On orthogonal data of "
@@ -224,6 +228,7 @@ LEAKY = Experiment(
             measure=lambda runs: spread(runs.end_margins),
             expected=at_most(1e-8, "0, up to the tolerance of the certificate"),
             hypotheses=(NEARLY, CERTIFIED),
+            proofs=(END,),
             form="{:.1e}",
         ),
     ),

@@ -8,7 +8,7 @@ from rankfall import plot
 from rankfall.data import Data, nearly_orthogonal, orthogonal, p_orthogonality
 from rankfall.loss import logistic
 from rankfall.network import Network
-from rankfall.papers.claim import Check, Claim, at_least, at_most, near
+from rankfall.papers.claim import Check, Claim, at_least, at_most, near, with_certificates
 from rankfall.papers.experiment import Experiment
 from rankfall.papers.kou.setting import CERTIFIED, blocks, descends, ends, network, spread
 from rankfall.theory.fixed_second import cosines
@@ -18,6 +18,7 @@ from rankfall.theory.situation import Situation, stable_rank
 
 N, DIM, WIDTH, P, SIGMA = 6, 20, 8, 100.0, 0.1
 STEPS, RECORDS = 4000, 40
+END = "limit"  # the name of its certificate
 PER_CLASS, WIDE = (2, 4, 8, 16, 32), 1000
 
 
@@ -33,7 +34,7 @@ def run_relu(seed: int) -> xr.Dataset:
     frame = Data(orthogonal(n=N, dim=DIM, seed=seed).x, data.y)
     # The same pattern of activity at the start, on orthogonal inputs: the closed form needs nothing else.
     there, _ = limit_of(Situation(_moved(net, data, frame), frame, logistic))
-    return kept.assign(
+    found = kept.assign(
         end_blocks=("sign", blocks(end)),
         end_stable_rank=end.stable_rank,
         end_margins=("sample", end.margins),
@@ -45,6 +46,7 @@ def run_relu(seed: int) -> xr.Dataset:
         seen=shares(start).min() * WIDTH,
         wide=(("per_class", "part"), [_wide(count, seed) for count in PER_CLASS]),
     ).assign_coords(per_class=list(PER_CLASS), part=["+", "-", "whole"])
+    return with_certificates(found, seed, {END: end}, seeds=3)
 
 
 def _moved(net: Network, data: Data, frame: Data) -> Network:
@@ -162,6 +164,7 @@ RELU = Experiment(
             measure=lambda runs: runs.end_blocks / runs.bounds,
             expected=at_most(1.0, "the bound itself"),
             hypotheses=(NEARLY, SEEN, CERTIFIED),
+            proofs=(END,),
         ),
         Claim(
             sentence="All samples end with the same normalised margin.",
@@ -170,6 +173,7 @@ RELU = Experiment(
             measure=lambda runs: spread(runs.end_margins),
             expected=at_most(1e-8, "0, up to the tolerance of the certificate"),
             hypotheses=(NEARLY, SEEN, CERTIFIED),
+            proofs=(END,),
             form="{:.1e}",
         ),
         Claim(
@@ -181,6 +185,7 @@ RELU = Experiment(
             ),
             expected=at_least(0.05, "what is continuous changes by the order of 1/p = 1 %; five times that"),
             hypotheses=(CERTIFIED,),
+            proofs=(END,),
             note=(
                 "However small their inner products are, samples of a class switch neurons of their sign on "
                 "or off in the course of time, at log t of the order n p |W(0)|: no run of descent sees it."

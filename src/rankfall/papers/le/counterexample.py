@@ -43,7 +43,7 @@ def _kept(end: Limit) -> xr.Dataset:
         {
             "rank": float(end.rank),
             "stable_rank": end.stable_rank,
-            "certified": int(end.certified),
+            "certified": int(end.reached),
             "residual": max(end.residuals.values()),
             "neurons": (("neuron", "coordinate"), end.W),
         }

@@ -70,7 +70,7 @@ def _course(order: int, data: Data, seed: int) -> xr.Dataset:
         drop_smoothed=_drop(curves["smoothed"][after]),
         drop_margin=_drop(curves["margin"][after]),
         limit_margin=np.nan if end is None else end.normalised_margin,
-        certified=np.nan if end is None else float(end.certified),
+        certified=np.nan if end is None else float(end.reached),
     )
 
 

@@ -37,7 +37,7 @@ def run_symmetric(seed: int) -> xr.Dataset:
             "stable_rank": ("width", [end.stable_rank for end in ends]),
             "both_signs": ("width", [float(g.min() < 0 < g.max()) for g in growing]),
             "pull": ("width", pulls),
-            "certified": ("width", [float(end.certified) for end in ends]),
+            "certified": ("width", [float(end.reached) for end in ends]),
         },
         {"width": list(WIDTHS)},
     ).assign(_with_hints(seed))
@@ -61,7 +61,7 @@ def _with_hints(seed: int) -> dict[str, Any]:
         "hint_foreseen": 1 / (2 * np.linalg.norm(single.z)),
         "hint_stable_rank": end.stable_rank,
         "hint_neurons": float((situation.a * faster(situation)[0] > 0).sum()),
-        "hint_certified": float(end.certified),
+        "hint_certified": float(end.reached),
         "hint_boundary": 0.0 if end.comparison is None else float(end.comparison.boundary == "linear"),
         "hint_pulls": ("angle", _pulls(data, end.multipliers)),
         "pair_pulls": ("angle", _pulls(pairs, even)),

@@ -39,7 +39,7 @@ def run_alignment(seed: int) -> xr.Dataset:
     end = limit(run, data, exponential.sum, optimality=False, show=False)
     return _measured(run, start, early).assign(
         end_stable_rank=end.stable_rank,
-        certified=float(end.certified),
+        certified=float(end.reached),
         separation=start.mu,
         foreseen=early.sorted,
         takes_off=early.end,

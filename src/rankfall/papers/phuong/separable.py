@@ -80,7 +80,7 @@ def _at_the_end(end: Limit, s: Situation, ends: ClassMargins) -> xr.Dataset:
     return xr.Dataset(
         {
             "applies": float(assessed(RESULTS[0], s).status == "applies"),
-            "certified": float(end.certified),
+            "certified": float(end.reached),
             "residual": max(end.residuals.values()),
             "off": degrees_to(end.W[lives], toward[lives]).max(),
             "second": ("sign", np.array([values[1] / values[0] for values in blocks])),

@@ -33,7 +33,7 @@ def run_support(seed: int) -> xr.Dataset:
         end = limit(network, data, "exponential", optimality=False, show=False)
         long = np.linalg.norm(end.W, axis=1)
         size[at], residual[at] = long[1] / long[0], max(end.residuals.values())
-        off[at], certified[at] = degrees_to(end.W[0], ends.plus), end.certified
+        off[at], certified[at] = degrees_to(end.W[0], ends.plus), end.reached
     names = ("turn", "scale")
     return xr.Dataset(
         {

@@ -199,10 +199,10 @@ def run_ends(seed: int) -> xr.Dataset:
         {
             "outputs": (("start", "sample"), [np.asarray(e.network(sine.x)) for e in squares]),
             "linear": (("sample",), sine.x @ best),
-            "certified": (("start",), [float(e.certified) for e in squares]),
+            "certified": (("start",), [float(e.reached) for e in squares]),
             "classifier": (("axis",), found),
             "svm": (("axis",), svm.w),
-            "svm_certified": float(end.certified),
+            "svm_certified": float(end.reached),
             **_opposite(seed),
         },
         {"start": ["rank one", "gaussian"]},

@@ -1,0 +1,255 @@
+"""What a certificate is about: the data, the network, and a KKT point in exact numbers."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from flint import fmpz_mat
+
+from rankfall.certificates import check
+
+
+@dataclass(frozen=True)
+class Missing:
+    """There is no certificate, and `why` says in a sentence which obligation fails, and where.
+
+    `pair` is the neuron and sample that forbid the claim "stays", and `lack` the radius, which is below 0.
+    """
+
+    why: str
+    pair: tuple[int, int] | None = None
+    lack: float = float("nan")
+
+    def __bool__(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Data and a two-layer network.
+
+    - `x` (n, d), `y` (n): samples and labels, -1 or +1; `slope`: that of the leaky ReLU.
+    - `second` (m): the output weights, if they are fixed; None if both layers are trained.
+    - `bias`: does the first layer have biases?
+    - `loss`: "exponential" or "logistic"; `name`: that of the data; `width`: the number of neurons.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    slope: float
+    second: np.ndarray | None
+    bias: bool = False
+    loss: str = "exponential"
+    name: str = "data"
+    width: int = field(default=-1)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "x", np.asarray(self.x, dtype=np.float64) + 0.0)
+        put(self, "y", np.asarray(self.y, dtype=np.float64) + 0.0)
+        put(self, "slope", float(self.slope))
+        if self.second is not None:
+            put(self, "second", np.asarray(self.second, dtype=np.float64) + 0.0)
+            put(self, "width", len(self.second))
+        if self.x.ndim != 2 or self.y.shape != (len(self.x),) or not self.x.size:
+            raise ValueError("x must be n samples with d features, and y one label for each.")
+        if not np.isin(self.y, (-1.0, 1.0)).all():
+            raise ValueError("a certificate is for labels -1 and +1.")
+        if not np.isfinite(self.x).all() or not 0 <= self.slope <= 1:
+            raise ValueError("the samples must be finite, and the slope from 0 to 1.")
+        if self.loss not in ("exponential", "logistic"):
+            raise ValueError(f"a certificate is for the exponential or the logistic loss, not {self.loss!r}.")
+        if self.width < 1:
+            raise ValueError("say how many neurons there are, by `width`, or give their output weights.")
+
+    @property
+    def both(self) -> bool:
+        """Are both layers trained?"""
+        return self.second is None
+
+    @cached_property
+    def inputs(self) -> np.ndarray:
+        """The samples, with the coordinate 1 of a bias."""
+        return np.column_stack([self.x, np.ones(len(self.x))]) if self.bias else self.x
+
+    @cached_property
+    def gram(self) -> np.ndarray:
+        """The Gram matrix of `inputs`."""
+        return np.asarray(self.inputs @ self.inputs.T)
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """The lengths of the inputs."""
+        return np.sqrt(np.diag(self.gram))
+
+    @cached_property
+    def integers(self) -> "Integers":
+        """The same as integers."""
+        return Integers(self)
+
+    @cached_property
+    def points(self) -> "dict[bytes, Point]":
+        """Exact points that are known already, by their patterns and support."""
+        return {}
+
+    @cached_property
+    def checked(self) -> check.Problem:
+        """The problem as the checker sees it."""
+        told = check.read(self.document(), check.FORM["problem"], "the problem")
+        return check.Problem(told, None)
+
+    def document(self, data: bool = True) -> dict[str, Any]:
+        """The problem as it stands in a certificate; without `data` only their sha256 is given."""
+        rows, labels = self.x.tolist(), self.y.tolist()
+        about: dict[str, Any] = {
+            "name": self.name,
+            "samples": len(rows),
+            "features": self.x.shape[1],
+            "sha256": hashlib.sha256(check.canonical(rows, labels)).hexdigest(),
+        }
+        if data:
+            about |= {"x": [hexes(row) for row in rows], "y": hexes(labels)}
+        return {
+            "data": about,
+            "bias": bool(self.bias),
+            "slope": self.slope.hex(),
+            "trained": "both layers" if self.second is None else "first layer",
+            "second_layer": None if self.second is None else hexes(self.second),
+            "width": int(self.width),
+            "loss": self.loss,
+        }
+
+
+def hexes(values: Sequence[float] | np.ndarray) -> list[str]:
+    """Doubles as float.hex() spells them."""
+    return [(float(value) + 0.0).hex() for value in values]
+
+
+class Integers:
+    """A problem as integers: G over 4^sx, c_j = a_j^2 over 4^sa, alpha = slope/one, one = 2^ss."""
+
+    def __init__(self, problem: Problem):
+        n, k = problem.inputs.shape
+        flat, self.sx = check.dyadic(problem.inputs.ravel().tolist())
+        x = fmpz_mat(n, k, flat)
+        self.x, self.gram = x, x * x.transpose()
+        self.a, self.sa = check.dyadic([] if problem.second is None else problem.second.tolist())
+        (self.slope,), self.ss = check.dyadic([problem.slope])
+        self.one = 1 << self.ss
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A KKT point in exact numbers.
+
+    - `groups`: the neurons of each group; `signs` (g): those of their output weights; `patterns` (g, n): the
+      sides 1 and -1, and 0 for a kink.
+    - `support`: the support vectors; `multipliers`: their numerators over `denominator`; `kinks`: those of
+      mu, for every 0 in `patterns` of a support vector, row by row.
+    - `tau`: None if these numbers are the point itself; else the equations hold nearly, no eigenvalue of
+      their matrix is below tau, and the point is next to these numbers.
+    - `amplitudes`: the numerators of the sums of squared output weights, if both layers are trained.
+    """
+
+    groups: list[np.ndarray]
+    signs: np.ndarray
+    patterns: np.ndarray
+    support: np.ndarray
+    denominator: int
+    multipliers: list[int]
+    kinks: list[int]
+    tau: float | None = None
+    amplitudes: list[int] | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Are these numbers the point itself?"""
+        return self.tau is None
+
+    def lam(self) -> np.ndarray:
+        """The multipliers of all samples, as floats."""
+        found = np.zeros(self.patterns.shape[1])
+        found[self.support] = [value / self.denominator for value in self.multipliers]
+        return found
+
+    def mu(self, slope: float) -> np.ndarray:
+        """The numbers mu (g, n), as floats."""
+        found = self.lam() * np.where(self.patterns > 0, 1.0, np.where(self.patterns < 0, slope, 0.0))
+        for (g, i), value in zip(self.pairs(), self.kinks, strict=True):
+            found[g, i] = value / self.denominator
+        return found
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """(group, sample) of the kinks."""
+        held = np.zeros(self.patterns.shape, dtype=bool)
+        held[:, self.support] = self.patterns[:, self.support] == 0
+        return [(int(g), int(i)) for g, i in np.argwhere(held)]
+
+    def weights(self, problem: Problem) -> np.ndarray:
+        """The first layer (m, d + bias), as floats; with both layers trained, equal shares in each group."""
+        w = np.zeros((problem.width, problem.inputs.shape[1]))
+        directions = (self.mu(problem.slope) * problem.y) @ problem.inputs
+        for g, group in enumerate(self.groups):
+            w[group] = self._output(problem, g)[:, None] * directions[g]
+        return w
+
+    def _output(self, problem: Problem, g: int) -> np.ndarray:
+        if problem.second is not None:
+            return np.asarray(problem.second[self.groups[g]])
+        assert self.amplitudes is not None
+        share = self.amplitudes[g] / self.denominator / len(self.groups[g])
+        return np.full(len(self.groups[g]), self.signs[g] * np.sqrt(share))
+
+    def document(self) -> dict[str, Any]:
+        """The point as it stands in a certificate."""
+        groups: list[dict[str, Any]] = [
+            {"neurons": [int(j) for j in group], "pattern": "".join("-0+"[side + 1] for side in row.tolist())}
+            for group, row in zip(self.groups, self.patterns, strict=True)
+        ]
+        told: dict[str, Any] = {
+            "groups": groups,
+            "support": [int(i) for i in self.support],
+            "denominator": hex(self.denominator),
+            "multipliers": [hex(value) for value in self.multipliers],
+            "kinks": [hex(value) for value in self.kinks],
+        }
+        if self.amplitudes is not None:
+            told["amplitudes"] = [hex(value) for value in self.amplitudes]
+            for group, sign in zip(groups, self.signs, strict=True):
+                group["sign"] = int(sign)
+        if self.tau is not None:
+            told["tau"] = self.tau.hex()
+        return told
+
+
+Seen = tuple[check.Problem, check.Point, check.Errors]
+
+
+def seen(problem: Problem, point: Point) -> Seen | Missing:
+    """The problem and the point as the checker sees them, and how far the point may be off; kept."""
+    kept: Seen | Missing | None = vars(point).get("_seen")
+    if kept is None:
+        try:
+            inside = check.Point(
+                problem.checked, check.read(point.document(), check.FORM["point"], "the point")
+            )
+            kept = (problem.checked, inside, check.kkt(problem.checked, inside)[0])
+        except (check.Refused, check.Malformed) as error:
+            kept = Missing(f"this is not proved to be a KKT point: {error}")
+        object.__setattr__(point, "_seen", kept)
+    return kept
+
+
+def claimed(
+    name: str, prove: Callable[..., Any], known: Seen, claim: Mapping[str, Any]
+) -> dict[str, Any] | Missing:
+    """The claim, if the checker's function proves it."""
+    full = {"claim": name, **claim}
+    try:
+        prove(*known, check.read(full, {"claim": str} | check.CLAIMS[name], f"'{name}'"))
+    except (check.Refused, check.Malformed) as error:
+        return Missing(f"in exact arithmetic {error}")
+    return full

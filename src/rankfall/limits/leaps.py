@@ -1,0 +1,38 @@
+r"""From cell to cell along half-lines: the way of large problems, where to meet every kink takes too long.
+
+A flow that is within D of the half-line of its cell stays so up to the first friendly pair that crosses its
+kink. A leap goes along the half-line to twice its T, or to that crossing if it is later, and lets all pairs
+that have crossed be beyond their kinks. A leap may pass several crossings, and the limit is not a continuous
+function of the state: so this way is approximate, and `limit` says so.
+"""
+
+import numpy as np
+
+from rankfall.dynamics.affine import AffineWalk
+from rankfall.limits.asymptote import Asymptote
+
+
+def leap(walk: AffineWalk, end: Asymptote) -> bool:
+    """Take a walk along the half-line to which it tends; False if there is none."""
+    origin, region, point = end.origin, end.region, end.point
+    if origin is None:
+        return False
+    nearest = float(((walk.weights.w - origin) * point.w).sum() / (point.w**2).sum())
+    z, speed = origin @ region.x.T, point.w @ region.x.T
+    friendly = walk.second[:, None] * walk.pull.y > 0
+    turns = friendly & (region.side * speed < -1e-12 * walk.lengths * np.linalg.norm(point.w, axis=1).max())
+    with np.errstate(divide="ignore", invalid="ignore"):
+        times = np.where(turns, -z / speed, np.inf)
+    first = float(times.min())
+    then = max(2 * nearest, first * (1 + 1e-9) if np.isfinite(first) else 0.0)
+    beyond = times <= then
+    if region.lines is not None:  # inputs on one line cross together
+        beyond = beyond @ (region.lines != 0)
+    region.side[beyond] *= -1
+    region.slopes[beyond] = np.where(region.side[beyond] > 0, 1.0, region.slope)
+    walk.jump(origin + then * point.w, region)
+    total = float(point.multipliers.sum())
+    walk.clock += (then - nearest) * total
+    walk.log_time = float(np.log(total) - walk.log_loss(walk.outputs))
+    walk.steps += 1
+    return True

@@ -1,0 +1,57 @@
+"""The search with the square loss: the end point of the flow."""
+
+import numpy as np
+
+from rankfall.dynamics.regions import Weights
+from rankfall.limits.base import Search
+from rankfall.limits.endpoint import end_of_region, outside, subgradient
+from rankfall.limits.result import Limit
+from rankfall.limits.verdict import Verdict
+
+
+class SquareLoss(Search):
+    """The end of a flow of the square loss: the loss is zero there, or its shortest subgradient is."""
+
+    def search(self) -> Limit:
+        """The end point, followed; or what is known of it."""
+        walk = self.walk
+        missing: tuple[str, ...] = ("the flow is not at its end yet",)
+        weights, distance = walk.weights, np.inf
+        for _ in self.stretches():
+            weights, r = walk.weights, walk.pull(walk.outputs)
+            if not self.both:
+                end = end_of_region(walk)
+                weights, distance = end.weights, end.distance
+                if distance > self.tol:
+                    continue
+                if pairs := outside(walk.region, weights):
+                    missing = (
+                        f"{pairs} pairs are on the other side of their kinks at the end of the region",
+                    )
+                    continue
+                r = walk.pull(walk.outputs_of(weights))
+            fitted = float(np.abs(r).max()) <= self.tol * np.abs(walk.pull.y).max() * walk.pull.weight
+            if fitted or subgradient(weights, walk.region, r, self.both)[0] <= self.tol:
+                missing = ()
+                break
+        return self._limit(weights, missing, distance)
+
+    def _limit(self, weights: Weights, missing: tuple[str, ...], distance: float) -> Limit:
+        walk = self.walk
+        f = walk.outputs_of(weights)
+        gradient, slopes = subgradient(weights, walk.region, walk.pull(f), self.both)
+        misfit = float(np.abs(f - walk.pull.y).max() / max(np.abs(walk.pull.y).max(), 1e-300))
+        kind = "interpolates" if misfit <= self.tol else "least squares: the loss does not go to zero"
+        return self.finish(
+            verdict=Verdict.NOT_DECIDED if missing else Verdict.FOLLOWED,
+            missing=missing + (self.spent() if missing else ()),
+            network=self.lifted(weights.w, weights.a, weights.c, still=True),
+            multipliers=np.zeros(len(self.samples.where)),
+            margins=self.samples.each(f),
+            residuals={"gradient": gradient if misfit > self.tol else 0.0, "misfit": misfit},
+            region=walk.region,
+            slopes=np.where(
+                walk.region.side == 0, slopes, np.where(walk.region.side > 0, 1.0, walk.region.slope)
+            ),
+            more={"end": kind, "loss_at_end": float(np.exp(walk.pull.log_loss(f))), "distance": distance},
+        )

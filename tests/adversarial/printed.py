@@ -1,0 +1,172 @@
+"""The judge of certificates: the KKT conditions, from what a Limit prints alone."""
+
+import contextlib
+import importlib.util
+import io
+import re
+import tempfile
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+from scipy.optimize import linprog, lsq_linear
+
+import rankfall
+from rankfall import Limit
+from tests.adversarial.problems import Problem
+
+TOLERANCE = 1e-9  # what printed numbers may be off, relative to the weights
+INTERNALS = re.compile(
+    r"LinAlg|semi-?definite|\b[Nn]a[Nn]\b|Traceback|[a-z]Error\b|[Ss]ingular matrix|broadcast|array\("
+)
+CHECKER = Path(rankfall.__file__).parent / "certificates" / "check.py"
+
+
+def speaks_of_internals(text: str) -> str | None:
+    """The first word of a message that a user should never read."""
+    found = INTERNALS.search(text)
+    return found.group(0) if found else None
+
+
+def weights(limit: Limit, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """The first layer, with its bias as the last column, and the second layer."""
+    w = np.asarray(limit.network.weights[0])
+    if problem.b is not None:
+        w = np.column_stack([w, limit.network.biases[0]])
+    return w, np.asarray(limit.network.weights[1])[0]
+
+
+def slopes(limit: Limit, problem: Problem) -> np.ndarray:
+    """The slope of every pair of neuron and sample: that of its side, or the printed one at a kink."""
+    found = np.where(limit.region > 0, 1.0, problem.slope)
+    for neuron, sample, slope in limit.kinks:
+        found[neuron, sample] = slope
+    return found
+
+
+def faults_of_kkt(limit: Limit, problem: Problem) -> list[str]:
+    r"""The KKT conditions that fail, by the printed numbers.
+
+    $w_j = a_j \sum_i \lambda_i y_i p_{ji} x_i$, and $a_j = \sum_i \lambda_i y_i p_{ji}\, w_j \cdot x_i$ if
+    both layers are trained; $\lambda_i \ge 0$; margins of at least 1, and exactly 1 where $\lambda_i > 0$;
+    slopes that are those of the sides, and in $[\alpha, 1]$ at the kinks.
+    """
+    x, y, alpha = problem.inputs, problem.y, problem.slope
+    (w, a), p, multipliers = weights(limit, problem), slopes(limit, problem), limit.multipliers
+    z = w @ x.T
+    tiny = TOLERANCE * np.linalg.norm(x, axis=1) * np.linalg.norm(w, axis=1).max()
+    margins = y * (a @ np.where(z > 0, z, alpha * z))
+    apart = relative(w - a[:, None] * ((p * multipliers * y) @ x), w)
+    slack = float((multipliers * np.abs(margins - 1)).max() / max(multipliers.sum(), 1e-300))
+    held = np.zeros(z.shape, dtype=bool)
+    for neuron, sample, _ in limit.kinks:
+        held[neuron, sample] = True
+    conditions = {
+        f"multipliers and slopes give another W, {apart:.1e} away": apart <= TOLERANCE,
+        f"the smallest margin is {margins.min():.12g} and not 1": abs(margins.min() - 1) <= TOLERANCE,
+        f"a sample with a multiplier has no margin 1, by {slack:.1e}": slack <= TOLERANCE,
+        "a multiplier is negative": multipliers.min() >= -TOLERANCE * multipliers.max(),
+        "a slope is out of range": p.min() >= alpha - TOLERANCE and p.max() <= 1 + TOLERANCE,
+    }
+    if problem.both:
+        apart = relative(a - (p * z) @ (multipliers * y), a)
+        conditions[f"multipliers and slopes give another second layer, {apart:.1e} away"] = apart <= TOLERANCE
+    if alpha < 1:
+        conditions["the region is not that of the weights"] = (limit.region * z >= -tiny).all()
+        conditions["a kink is not at its kink"] = (np.abs(z) <= tiny)[held].all()
+    return [fault for fault, holds in conditions.items() if not holds]
+
+
+def relative(gap: np.ndarray, size: np.ndarray) -> float:
+    return float(np.abs(gap).max() / max(np.abs(size).max(), 1e-300))
+
+
+def is_kkt_point(limit: Limit, problem: Problem) -> bool:
+    r"""Do any multipliers and slopes make the weights a KKT point?
+
+    A linear program in $\lambda_i$ and $\mu_{ji} \in [\alpha \lambda_i, \lambda_i]$ at the kinks, with the
+    largest error of the weights as its objective. It tells an error of the point from one of the numbers
+    about it.
+    """
+    x, y, alpha = problem.inputs, problem.y, problem.slope
+    w, a = weights(limit, problem)
+    m, n = len(a), len(y)
+    z = w @ x.T
+    margins = y * (a @ np.where(z > 0, z, alpha * z))
+    sizes = np.linalg.norm(x, axis=1) * np.linalg.norm(w, axis=1).max()
+    kinks = np.argwhere((np.abs(z) <= 1e-8 * sizes) & (alpha < 1))
+    p = np.where(z > 0, 1.0, alpha)
+    p[tuple(kinks.T)] = 0.0
+
+    def pulled(slopes: np.ndarray, sample: int) -> np.ndarray:
+        """What a multiplier 1 of the sample gives to the weights, with these slopes of the neurons."""
+        first = ((a * slopes)[:, None] * y[sample] * x[sample]).ravel()
+        return np.concatenate([first, slopes * y[sample] * z[:, sample]]) if problem.both else first
+
+    columns = [pulled(p[:, i], i) for i in range(n)]
+    columns += [pulled(np.eye(m)[j], i) for j, i in kinks]
+    theta, right = np.array(columns).T, np.concatenate([w.ravel(), a]) if problem.both else w.ravel()
+    bounds = np.zeros((2 * len(kinks), theta.shape[1]))
+    for number, (_, i) in enumerate(kinks):
+        bounds[2 * number, [i, n + number]] = alpha, -1.0
+        bounds[2 * number + 1, [i, n + number]] = -1.0, 1.0
+    theta, right = theta / max(np.abs(theta).max(), 1e-300), right / np.abs(right).max()
+    ones = np.ones((len(right), 1))
+    found = linprog(
+        np.append(np.zeros(theta.shape[1]), 1.0),
+        A_ub=np.block([[theta, -ones], [-theta, -ones], [bounds, np.zeros((len(bounds), 1))]]),
+        b_ub=np.concatenate([right, -right, np.zeros(len(bounds))]),
+        bounds=[(0.0, 0.0 if q > 1 + 1e-6 else None) for q in margins] + [(0.0, None)] * (len(kinks) + 1),
+    )
+    return bool(found.status == 0 and found.fun <= 1e-7)
+
+
+def faults_of_end(limit: Limit, problem: Problem) -> list[str]:
+    r"""Square loss: is zero in Clarke's subdifferential at the end, neuron by neuron?
+
+    At the kinks the slopes are the best ones in $[\alpha, 1]$: $a_j \sum_i p_{ji} r_i x_i = 0$ with the
+    residuals $r_i$ of the samples.
+    """
+    x, y, alpha = problem.inputs, problem.y, problem.slope
+    w, a = weights(limit, problem)
+    z = w @ x.T
+    r = y - a @ np.where(z > 0, z, alpha * z)
+    sizes = np.linalg.norm(x, axis=1) * np.linalg.norm(w, axis=1).max()
+    worst = 0.0
+    for j in range(len(a)):
+        kinks = (np.abs(z[j]) <= 1e-8 * sizes) & (alpha < 1)
+        g = (np.where(kinks, 0.0, np.where(z[j] > 0, 1.0, alpha)) * r) @ x
+        pulls = (r[kinks, None] * x[kinks]).T
+        if np.abs(pulls).max(initial=0.0) > 0:
+            unit = max(np.abs(pulls).max(), np.abs(g).max())
+            g = g + pulls @ lsq_linear(pulls / unit, -g / unit, bounds=(alpha, 1.0), tol=1e-14).x
+        worst = max(worst, abs(a[j]) * float(np.linalg.norm(g)))
+    scale = np.abs(a).max() * float(np.abs(y) @ np.linalg.norm(x, axis=1))
+    return [] if worst <= 1e-7 * scale else [f"the gradient at the end is {worst / scale:.1e}, not 0"]
+
+
+@cache
+def checker() -> ModuleType | None:
+    """The stand-alone checker of certificates, loaded from its file; None if there is none."""
+    if not CHECKER.exists():
+        return None
+    spec = importlib.util.spec_from_file_location("stand_alone_checker", CHECKER)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def complaint_of_checker(limit: Limit) -> str:
+    """What the stand-alone checker says against the saved certificate; empty if it accepts it."""
+    if checker() is None or not hasattr(limit, "certificate"):
+        return ""
+    said = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(said):
+        path = Path(folder) / "certificate.json"
+        try:
+            limit.certificate().save(path)
+            status = checker().main([str(path)])
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+    return said.getvalue().strip() if status else ""
