@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+import time
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before NumPy is imported: the matrices are tiny
 
@@ -14,6 +15,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--start", type=int, default=0, help="the number of the first problem (default: 0)")
     parser.add_argument("--only", type=int, nargs="+", help="only the problems with these numbers, in detail")
     parser.add_argument("--seconds", type=float, default=6.0, help="per call of limit (default: 6)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at once (default: 1)")
     parser.add_argument("--steps", type=int, default=20_000, help="per run of an oracle (default: 20000)")
     return parser.parse_args()
 
@@ -25,14 +27,21 @@ def main() -> int:
     options = arguments()
     indices = options.only or range(options.start, options.start + options.problems)
     cases: list[battery.Case] = []
+    limits = options.seed, indices, options.seconds, options.steps
+    parallel = options.jobs > 1 and not options.only
+    shown = time.monotonic()
     try:
-        for case in battery.run(options.seed, indices, options.seconds, options.steps):
+        for case in battery.run_on_all_cores(*limits, options.jobs) if parallel else battery.run(*limits):
             cases.append(case)
             if options.only:
                 print(details.everything(case, options.steps), flush=True)
-            elif sys.stderr.isatty():
+            elif time.monotonic() > shown + (0.5 if sys.stderr.isatty() else 60):
+                shown = time.monotonic()
                 done, wrong = len(cases), sum(bool(case.faults) for case in cases)
-                print(f"\r{done} of {len(indices)} problems, {wrong} with faults", end="", file=sys.stderr)
+                start, end = ("\r", "") if sys.stderr.isatty() else ("", "\n")
+                print(
+                    f"{start}{done} of {len(indices)} problems, {wrong} with faults", end=end, file=sys.stderr
+                )
     except KeyboardInterrupt:
         pass  # the table of what is known by now
     print()

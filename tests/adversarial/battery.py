@@ -1,13 +1,15 @@
 """The battery: `rankfall.limit` on random problems, and its answers before the judges."""
 
 import inspect
+import multiprocessing
 import signal
 import time
 import traceback
 import warnings
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 
 import rankfall
@@ -39,12 +41,12 @@ class Case:
     faults: list[tuple[str, str]] = field(default_factory=list)  # (kind of fault, details)
     opinion: oracles.Opinion | None = None
     settles: bool = False  # where `limit` has no answer: does the flow with rounded kinks settle?
-    limit: object = None
+    limit: rankfall.Limit | None = None
 
     @property
     def open(self) -> bool:
         """Did `limit` return without an answer?"""
-        return self.limit is not None and self.verdict not in (*LIMITS, NOT_UNIQUE, NOT_SEPARATED)
+        return self.verdict not in ("", REFUSED, *LIMITS, NOT_UNIQUE, NOT_SEPARATED)
 
     def accuse(self, fault: str, details: str) -> None:
         self.faults.append((fault, details))
@@ -160,13 +162,38 @@ def _judge_rest(case: Case, steps: int) -> None:
         case.accuse(WRONG_REST, "the flow with rounded kinks separates them, at all widths and equally soon")
 
 
+def one(seed: int, index: int, seconds: float, steps: int) -> Case:
+    """One case, judged."""
+    case = Case(problem(seed, index))
+    answer(case, seconds)
+    if case.limit is not None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # those of the oracles; what `limit` warns of is kept above
+            judge(case, steps)
+    return case
+
+
 def run(seed: int, indices: Iterable[int], seconds: float, steps: int) -> Iterator[Case]:
     """The cases one by one."""
     for index in indices:
-        case = Case(problem(seed, index))
-        answer(case, seconds)
-        if case.limit is not None:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # those of the oracles; what `limit` warns of is kept above
-                judge(case, steps)
-        yield case
+        yield one(seed, index, seconds, steps)
+
+
+def run_on_all_cores(
+    seed: int, indices: Iterable[int], seconds: float, steps: int, jobs: int
+) -> Iterator[Case]:
+    """The cases as they get ready, without their limits and paths: `one` makes those again."""
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+        waiting = [pool.submit(_in_brief, seed, index, seconds, steps) for index in indices]
+        try:
+            for done in as_completed(waiting):
+                yield done.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _in_brief(seed: int, index: int, seconds: float, steps: int) -> Case:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the table
+    case = one(seed, index, seconds, steps)
+    opinion = case.opinion and replace(case.opinion, paths=())
+    return replace(case, limit=None, opinion=opinion)

@@ -1,7 +1,7 @@
 """The judge of limits: where two oracles that know nothing of regions take the same network.
 
-The flow with rounded kinks is run at several widths, gradient descent with several step sizes. Where a run has
-settled, its end is known; where runs that differ in width or step have one end, it is that of the flow.
+The flow with rounded kinks is run at several widths, gradient descent with several step sizes. Where a run
+has settled, its end is known; where runs that differ in width or step have one end, it is that of the flow.
 """
 
 from collections.abc import Callable
@@ -93,10 +93,11 @@ def resting_direction(path: Path) -> np.ndarray | None:
     return now if one_minus_cos(now - before, now) < 1e-11 else None
 
 
-def end_point(path: Path, lapse: float = 200.0) -> np.ndarray | None:
+def end_point(path: Path, lapse: float = 1e30) -> np.ndarray | None:
     """Square loss: the state, if the samples are fitted, or nothing moves while the clock grows by `lapse`.
 
-    A flow can wait for long at a saddle, so `lapse` is large where time costs nothing.
+    A flow can wait for long at a saddle, and two samples that are 1e-14 apart are told apart only after 1e28
+    times as long as the others: so `lapse` is large where time costs nothing.
     """
     first, now = path.marks[0].theta, path.marks[-1]
     if np.abs(now.outputs - path.problem.y).max() < 1e-8 * np.abs(path.problem.y).max():

@@ -95,6 +95,29 @@ def test_the_end_of_a_region_is_where_its_linear_flow_goes():
     assert end.distance == pytest.approx(distance, rel=1e-10)
 
 
+@pytest.mark.parametrize(("slope", "seed"), [(1.0, 1), (0.5, 6)])
+def test_samples_that_occur_several_times_pull_as_often(slope, seed):
+    # Four samples in two dimensions cannot all be fitted: those that occur more often come closer.
+    x, y = RNG(8).normal(size=(4, 2)), RNG(9).normal(size=4)
+    data = Data(np.repeat(x, [1, 4, 2, 1], axis=0), np.repeat(y, [1, 4, 2, 1]))
+    network = Network.fixed_second_layer((2, 2, 1), slope, 0.7, seed)
+    found = ended(network, data)
+    assert not found.kinks
+    assert np.abs(found.network(x) - y).min() > 1e-3
+    pulls = (data.y - found.network(data.x))[:, None] * np.where(data.x @ found.W.T > 0, 1.0, slope)
+    np.testing.assert_allclose(pulls.T @ data.x, 0.0, atol=1e-12)
+    if slope == 1:
+        np.testing.assert_allclose(found.W, flow_by_scipy(network, data, 500.0), atol=1e-7)
+
+
+def test_a_flow_at_rest_is_at_its_end():
+    # Its last pulls are lost to rounding before it is within the tolerance of the end of its region.
+    x, y = RNG(8).normal(size=(4, 2)), RNG(9).normal(size=4)
+    data = Data(np.repeat(x, [1, 4, 2, 1], axis=0), np.repeat(y, [1, 4, 2, 1]))
+    found = ended(Network.fixed_second_layer((2, 2, 1), 0.5, 0.7, 4), data)
+    assert found.residuals["gradient"] < 1e-10
+
+
 def test_the_flow_ends_on_a_kink_where_two_samples_hold_it():
     # One ReLU neuron with a = 1. It is active on x_1 = (1, 0), where -1 is wanted, until it sticks to the
     # kink: w_1 = 0. On x_2 = (1/2, 1) the value 2 is wanted, and w_2 = 2 gives it. So x_2 is fitted, and x_1

@@ -14,6 +14,8 @@ from rankfall.certificates.enclosure import enclose
 from rankfall.certificates.problem import Missing, Point, Problem
 
 LARGE = 300  # unknowns up to which they are rational numbers; beyond, they are enclosed
+SMALL = 60  # unknowns up to which exact numbers are tried where floats find no solution
+MISFIT = 1e-6  # of the margins of support vectors in floats; beyond, rounding has spoiled them
 PIVOTS = 60
 
 
@@ -50,16 +52,21 @@ def propose(
         if key in problem.points:  # a search asks for the same point again and again
             return problem.points[key]
         values = cell.solve()
-        if isinstance(values, Missing):
-            if chosen or not cell.choose_support():
+        if isinstance(values, Missing) or values.misfit > MISFIT:
+            if not chosen and cell.choose_support():
+                chosen = True
+                continue
+            if isinstance(values, Missing):
                 return values
-            chosen = True
-            continue
-        changed = cell.exchange(values, ROUNDING)
-        if isinstance(changed, Missing):
-            return changed
-        if changed:
-            continue
+            if cell.size > SMALL:
+                missed = f"one misses by {values.misfit:.1e}"
+                return Missing(f"no multipliers give every support vector the margin 1; {missed}.")
+        else:
+            changed = cell.exchange(values, ROUNDING)
+            if isinstance(changed, Missing):
+                return changed
+            if changed:
+                continue
         if cell.size > large:
             found = enclose(cell, values)
             if isinstance(found, Point):

@@ -46,8 +46,8 @@ def stays(
 
     - `start`: B, a row for each neuron. In the coordinates "samples" (m, n) its rows are coefficients of the
       samples, $B_j = \sum_i C_{ji} x_i$; in "features" (m, d + bias) they are the weights, the bias last.
-    - `level`: T0, such that $\sum\lambda\, e^{T_0 - c_i} = \lambda_i$ on the support, where $c_i$ is the
-      margin at B; by default the mean of what the support vectors ask.
+    - `level`: T0, such that the pulls $\sum\lambda\, e^{T_0 - c_i}$ of the support, where $c_i$ is the margin
+      at B, add up to U; by default the one with the least error.
 
     **Returns:** the claim with its radius, or what is `Missing`: which pair forbids it, and by how much.
     """
@@ -115,7 +115,9 @@ class _Line:
                 axis=0
             )
             self.speed[group] = a[group][:, None] * t[g]
-        self.level = float((margin[s] + np.log(lam[s] / total)).mean()) if level is None else float(level)
+        self.level = (
+            self._level(margin, lam, mu * s * y, slopes * s * y, c2) if level is None else float(level)
+        )
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             pulls, reach = total * np.exp(self.level - margin), np.sqrt(c2.sum()) * problem.lengths
             self.kappa = float((pulls * np.expm1(np.maximum(excess, 0.0))).sum())
@@ -129,6 +131,18 @@ class _Line:
             self.missing = Missing(f"sample {k} has no multiplier, but its margin is not above 1.")
         elif not np.isfinite([self.kappa, self.rest, self.delta]).all():
             self.missing = Missing("the samples do not pull at the start as they do on a line to the point.")
+
+    def _level(
+        self, margin: np.ndarray, lam: np.ndarray, mu: np.ndarray, slopes: np.ndarray, c2: np.ndarray
+    ) -> float:
+        """The T0 with the least delta. Dependent support vectors need not pull as their multipliers say."""
+        total, s = float(lam.sum()), lam > 0
+        first = float((margin[s] + np.log(lam[s] / total)).mean())
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            pulled = (total * np.exp(first - margin) * slopes) @ self.problem.inputs
+            ratio = (c2 @ (pulled * (mu @ self.problem.inputs)).sum(axis=1)) / (c2 @ (pulled**2).sum(axis=1))
+            better = first + float(np.log(ratio))
+        return better if np.isfinite(better) else first
 
     def radius(self) -> float | Missing:
         """The smallest over all friendly pairs of the radius that the pair allows."""

@@ -88,7 +88,6 @@ class AffineWalk(Walk):
         self.coefficients: np.ndarray | None = None
         super().__init__(*args)
         self.coefficients = np.zeros(self.region.side.shape)
-        self.sizes = np.linalg.norm(self._weights.w, axis=1)
         self.velocities = np.zeros(self.region.side.shape)  # of the pre-activations, at the start of a step
         self._nonzero_lengths = np.where(self.lengths > 0, self.lengths, 1.0)
         self._age = 0
@@ -184,9 +183,6 @@ class AffineWalk(Walk):
         kernel = self.region.kernel_of(neuron, a)
         super()._place(neuron, at_kink, decision, before)
         self._kernel = self._kernel - kernel + self.region.kernel_of(neuron, a)
-
-    def _size(self, neuron: int) -> float:
-        return super()._size(neuron) if self.coefficients is None else float(self.sizes[neuron])
 
     def _to_kinks(self, neuron: int, samples: np.ndarray) -> None:
         a = float(self.second[neuron])

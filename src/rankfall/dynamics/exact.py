@@ -249,7 +249,7 @@ class _March:
             except Stalled as stalled:
                 outcome = f"stopped at {walk.clock:.6g}: {stalled}"
         now = self._now()
-        if now > self.times[-1] * (1 + 1e-12):  # else it is the last record, up to the rounding of clocks
+        if outcome != ARRIVED and now > self.times[-1] * (1 + 1e-12):  # else it is recorded already
             self._keep(now, walk.log_time, walk.weights)
         return outcome or SPENT.format(budget=budget, t=now)
 

@@ -31,28 +31,29 @@ class Pull:
         return 1 / float(total) if self.loss.reduction == "mean" else 1.0
 
     @property
-    def _often(self) -> np.ndarray:
+    def often(self) -> np.ndarray:
+        """How often each sample occurs."""
         return np.ones(len(self.y)) if self.counts is None else self.counts
 
     def __call__(self, f: np.ndarray) -> np.ndarray:
         """The pulls r."""
         if not self.normalised:
-            return self.weight * self._often * (self.y - f)
+            return self.weight * self.often * (self.y - f)
         q = self.y * f
         log_each = -q if self.loss.name == "exponential" else -np.logaddexp(0.0, q)
-        return self.y * self._often * np.exp(log_each - _log_sum(self._log_losses(q))[..., None])
+        return self.y * self.often * np.exp(log_each - _log_sum(self._log_losses(q))[..., None])
 
     def rounding(self, f: np.ndarray) -> float:
         """How large a pull can be by rounding alone."""
         if self.normalised:
             return float(np.finfo(float).tiny)
-        return 3e-14 * self.weight * float(np.abs([f, self.y]).max())
+        return 3e-13 * self.weight * float(np.abs([f, self.y]).max())
 
     def jacobian(self, f: np.ndarray) -> np.ndarray:
         """The matrices dr/df (..., n, n)."""
         n = len(self.y)
         if not self.normalised:
-            return np.broadcast_to(-self.weight * np.diag(self._often), (*f.shape, n))
+            return np.broadcast_to(-self.weight * np.diag(self.often), (*f.shape, n))
         r, q = self(f), self.y * f
         steepness = -np.ones_like(q) if self.loss.name == "exponential" else -np.exp(-np.logaddexp(0.0, -q))
         both = r[..., :, None] * r[..., None, :]
@@ -64,11 +65,11 @@ class Pull:
         if self.normalised:
             return _log_sum(self._log_losses(self.y * f)) + np.log(self.weight)
         with np.errstate(divide="ignore"):
-            return np.log((self._often * (f - self.y) ** 2).sum(axis=-1)) + np.log(self.weight / 2)
+            return np.log((self.often * (f - self.y) ** 2).sum(axis=-1)) + np.log(self.weight / 2)
 
     def _log_losses(self, q: np.ndarray) -> np.ndarray:
         """The logarithms of the samples' losses, each as often as it occurs."""
-        return self._log_loss_of_one(q) + np.log(self._often)
+        return self._log_loss_of_one(q) + np.log(self.often)
 
     def _log_loss_of_one(self, q: np.ndarray) -> np.ndarray:
         if self.loss.name == "exponential":

@@ -108,8 +108,9 @@ class Walk:
         self.evaluations = 0.0  # in gradients of all samples and neurons: two products of the size of W X
         self.events: list[Event] = []
         self.lengths = np.linalg.norm(x, axis=1)
+        self.sizes = np.linalg.norm(start.w, axis=1)  # of the rows, or of the terms that cancelled in them
         z = start.w @ x.T
-        side = np.where(np.abs(z) <= self._touch(np.linalg.norm(start.w, axis=1)), 0, np.sign(z))
+        side = np.where(np.abs(z) <= self._touch(self.sizes), 0, np.sign(z))
         self.region = Region(x, slope, side, lines)
         self.forks: list[Fork] = []
         self._pinned: dict[int, np.ndarray] = {}  # neurons held where repelling kinks meet, and those kinks
@@ -233,7 +234,7 @@ class Walk:
             return longest
         self.evaluations += 1.0
         v = weights.a[:, None] * ((u @ region.x) @ region.x.T)
-        return first_zero(self.z, v, 10 * self._touch(np.linalg.norm(weights.w, axis=1)))
+        return first_zero(self.z, v, 10 * self._touch(self.sizes))
 
     def _natural(self, r: np.ndarray) -> float:
         """A first step: outputs move by a tenth, or neurons by a tenth of their length."""
@@ -344,7 +345,11 @@ class Walk:
                 self._event(neuron, [(s, kind) for j, s, kind in piece.hits if j == neuron])
 
     def _land(self, piece: Piece, theta: float) -> None:
-        self.weights = piece.weights(theta)
+        weights, terms = piece.weights(theta), piece.motion.sizes()
+        own = np.linalg.norm(weights.w, axis=1)
+        weights.w[own <= ROUNDING * terms] = 0.0
+        self.sizes = np.maximum(own, ROUNDING / TOUCH * terms)
+        self.weights = weights
         self.evaluations += 1.0
 
     def advance(self, most: float = np.inf) -> Piece:
@@ -374,7 +379,7 @@ class Walk:
 
     def _touching(self, neuron: int, units: float) -> np.ndarray:
         """The samples that are at their kinks up to so many units of rounding."""
-        near = np.abs(self.z[neuron]) <= units * TOUCH * self._size(neuron) * self.lengths
+        near = np.abs(self.z[neuron]) <= units * TOUCH * self.sizes[neuron] * self.lengths
         return np.flatnonzero((near | (self.region.side[neuron] == 0)) & (self.lengths > 0))
 
     def _begin(self, neuron: int, at_kink: np.ndarray) -> None:
@@ -513,9 +518,6 @@ class Walk:
         """The length of the longest row of the first layer."""
         return float(np.linalg.norm(self.weights.w, axis=1).max())
 
-    def _size(self, neuron: int) -> float:
-        return float(np.linalg.norm(self.weights.w[neuron]))
-
     def _to_kinks(self, neuron: int, samples: np.ndarray) -> None:
         """Take a neuron to the kinks of these samples; it was there up to rounding."""
         step = self._step_to_kinks(neuron, samples)
@@ -534,7 +536,7 @@ class Walk:
         u, s, _ = np.linalg.svd(unit, full_matrices=False)
         with np.errstate(divide="ignore", invalid="ignore"):
             parts = (u.T @ (self.z[neuron, samples] / lengths)) / s
-        small = np.abs(parts) <= FAR * TOUCH * max(self._size(neuron), np.finfo(float).tiny)
+        small = np.abs(parts) <= FAR * TOUCH * max(self.sizes[neuron], np.finfo(float).tiny)
         step = np.where(small, parts, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             back = np.where(small & (s > 0), step / s, 0.0)  # step = v^T parts = unit^T (u parts / s)

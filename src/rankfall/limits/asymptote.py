@@ -75,7 +75,7 @@ def _end(walk: Walk, found: CellLimit) -> Asymptote:
     if not ((held >= region.slope - _TIGHT) & (held <= 1 + _TIGHT)).all():
         return Asymptote(point, region, "a kink has a slope outside of its bounds")
     origin = _onto_kinks(region, walk.weights.w)
-    q = y * (a @ (region.slopes * (origin @ region.x.T)))
+    q = y * (a @ (region.slopes * (origin @ region.x.T))) - np.log(walk.pull.often)
     offset = _offset(_basis(region, a, y, tight), found.multipliers[tight] / total, q[tight])
     if offset is None:
         return Asymptote(point, region, "a support vector has the multiplier zero")
@@ -118,7 +118,8 @@ def _offset(
     basis: tuple[np.ndarray, np.ndarray], share: np.ndarray, q: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray] | None:
     r"""Shares $\pi$ of the pulls with $\sum_i \pi_i h_i$ as the `share` gives it, and the combination of the
-    $h_i$ that takes the margins q to $T - \log\pi$; None if some sample has no share.
+    $h_i$ that takes the margins q to $T - \log\pi$; None if some sample has no share. A sample that occurs k
+    times counts as one whose margin is less by log k.
 
     The flow takes these shares: they minimise $\log\sum_i e^{-q_i - \langle h_i, v\rangle}$, plus what is
     linear in v, over the combinations v of the $h_i$. If the $h_i$ are independent they are the `share`.
@@ -195,13 +196,13 @@ def _others(walk: Walk, point: Point, margins: np.ndarray, tight: np.ndarray, be
     """
     y, a, share = walk.pull.y, walk.weights.a, point.multipliers / point.multipliers.sum()
     total = float(point.multipliers.sum())
-    c = y * (a @ (point.slopes * (begin @ walk.region.x.T)))
+    c = y * (a @ (point.slopes * (begin @ walk.region.x.T))) - np.log(walk.pull.often)
     reach = np.linalg.norm(a) * walk.lengths
     level = float((c[tight] + np.log(share[tight])).mean())
     pulls = np.exp(np.minimum(level - c, 700.0))
     extra = float((reach * pulls * total)[~tight] @ (1 / (margins[~tight] - 1)))
     if walk.pull.loss.name == "logistic":
-        extra += float(total * (reach * pulls) @ np.exp(np.minimum(-c, 700.0)))
+        extra += float(total * (reach * pulls) @ np.exp(np.minimum(-c - np.log(walk.pull.often), 700.0)))
     return extra
 
 

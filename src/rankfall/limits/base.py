@@ -213,7 +213,7 @@ class Search:
             point = point.scaled(float(q.min()) ** (-0.5 if self.both else -1.0), self.both)
             q = margins(point, region.x, y, region.slope)
         found = residuals(point, region.x, y, region.slope, self.both)
-        if verdict is not Verdict.NOT_DECIDED and not found.largest <= self.tol:
+        if document is None and verdict is not Verdict.NOT_DECIDED and not found.largest <= self.tol:
             verdict, missing = Verdict.NOT_DECIDED, (f"a residual is above the tolerance {self.tol:g}",)
         answered = verdict is not Verdict.NOT_DECIDED
         return self.finish(

@@ -1,8 +1,7 @@
 r"""Where a flow of the square loss ends: a point at which Clarke's subdifferential of the loss contains zero.
 
 With the second layer fixed the flow in a region is linear, $\dot f = K (y - f)$ up to the factor of a mean,
-and its end there is explicit. The loss is convex in the weights there, so that the flow never moves away from
-that end: its distance bounds everything that can still happen.
+and both its end there and the way to it are explicit: a sum of modes that decay exponentially.
 """
 
 from dataclasses import dataclass
@@ -13,31 +12,57 @@ from scipy.optimize import lsq_linear
 from rankfall.dynamics.regions import Region, Weights
 from rankfall.dynamics.walk import Walk
 
-_NULL = 1e-12  # eigenvalues of the kernel below this share of the largest are zero
+_NULL = 1e-12  # singular values of the features below this share of the largest are zero
 _TOUCH = 1e-9  # a pre-activation this small, relative to its inputs and weights, is at its kink
+_ROUNDED = 1e-6  # the most that rounding may excuse
+_MODES = 10_000_000  # numbers in the modes of all pairs, up to which they are formed
 
 
 @dataclass(frozen=True)
 class End:
-    """The end of the flow in its region, and how far it is, relative to the weights."""
+    """The end of the flow in its region, how far it is, relative to the weights, and whether it gets there:
+    whether no pair comes to its kink on the way.
+    """
 
     weights: Weights
     distance: float
+    stays: bool
 
 
 def end_of_region(walk: Walk) -> End:
-    """The end of a flow with fixed second layer, if it stays in its region."""
+    r"""The end of a flow with fixed second layer, if it stays in its region.
+
+    With $\Phi \Phi^T = K$ and samples that occur $n_i$ times, $\dot W = \Phi^T N (y - f)$ up to a factor.
+    Along the singular vectors of $N^{1/2} \Phi$ it decays exponentially, mode by mode.
+    """
     region, weights = walk.region, walk.weights
-    r = walk.pull(walk.outputs)
-    values, vectors = np.linalg.eigh(region.kernel(weights.a))
-    kept = values > _NULL * values[-1]
-    gathered = vectors[:, kept] @ (
-        (vectors[:, kept].T @ r) / values[kept]
-    )  # the integral of r, where it moves f
-    moved = weights.a[:, None] * (region.pulls(gathered) @ region.x) / walk.pull.weight
+    root = np.sqrt(walk.pull.often)
+    u, s, _ = np.linalg.svd(root[:, None] * region.features(weights.a), full_matrices=False)
+    u, s = u[:, s > _NULL * s[0]], s[s > _NULL * s[0]]
+
+    def modes(r: np.ndarray) -> np.ndarray:
+        """The integrals of the pulls, a column for each mode."""
+        return np.asarray(u * ((r / root) @ u / s**2))
+
+    def moves(integral: np.ndarray) -> np.ndarray:
+        pulls = region.pulls(root * integral)
+        return np.asarray(weights.a[:, None] * (pulls @ region.x) / walk.pull.weight)
+
+    integrals = modes(walk.pull(walk.outputs))
+    moved = moves(integrals.sum(axis=1))
+    there = weights.a @ (region.slopes * ((weights.w + moved) @ region.x.T)) + weights.c
+    moved = moved + moves(modes(walk.pull(there)).sum(axis=1))  # what was lost where large pulls cancel
     size = max(float(np.linalg.norm(weights.w)), np.finfo(float).tiny)
     end = Weights(weights.w + moved, weights.a, weights.c)
-    return End(end, float(np.linalg.norm(moved)) / size)
+    stays = region.slope == 1
+    if not stays and not region.held.any() and integrals.size * len(weights.a) <= _MODES:
+        # side . z(t) = side . z(end) - sum_k side . z_k e^(-t/t_k) is at least this, whatever the t_k
+        least = region.side * (end.w @ region.x.T)
+        least = least - np.maximum(region.side * (moves(integrals.T) @ region.x.T), 0.0).sum(axis=0)
+        watched = (weights.a != 0)[:, None] & (walk.lengths > 0)
+        sizes = np.linalg.norm(end.w, axis=1)[:, None] * walk.lengths
+        stays = bool((least > _TOUCH * sizes)[watched].all())
+    return End(end, float(np.linalg.norm(moved)) / size, stays)
 
 
 def outside(region: Region, weights: Weights) -> int:
@@ -45,6 +70,15 @@ def outside(region: Region, weights: Weights) -> int:
     z = weights.w @ region.x.T
     sizes = np.linalg.norm(weights.w, axis=1)[:, None] * np.linalg.norm(region.x, axis=1)
     return int((region.side * z < -_TOUCH * sizes).sum()) if region.slope < 1 else 0
+
+
+def rounding(walk: Walk, weights: Weights, r: np.ndarray) -> float:
+    """How large a `subgradient` may be by the rounding of the weights alone."""
+    lengths = walk.lengths
+    sizes = np.abs(weights.a) @ np.linalg.norm(weights.w, axis=1) * lengths
+    sizes = sizes * walk.pull.weight * walk.pull.often
+    scale = float(np.abs(r) @ lengths)
+    return min(float(np.finfo(float).eps * (sizes @ lengths)) / scale, _ROUNDED) if scale > 0 else 0.0
 
 
 def subgradient(weights: Weights, region: Region, r: np.ndarray, both: bool) -> tuple[float, np.ndarray]:

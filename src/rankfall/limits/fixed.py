@@ -31,7 +31,7 @@ LOOSE = 1e-4  # the tolerance of the adaptive flow for larger ones
 FIRST = 0.5  # the loss clock at which its state is tried first
 AHEAD, LEAPS = 50.0, 200  # margins from which on it goes along half-lines, and how often at most
 NEAR = 3e-3  # pre-activations that are this small, relative to weights and inputs, may be at their kinks
-HOPELESS = 1e5  # margins beyond which what could not be proved will not be: it hangs on rounding
+HOPELESS, CALM = 1e5, 10.0  # margins, and their growth since the last event, beyond which rounding decides
 TWINS = (1e-8, 1e-9, 3e-10)  # tolerances of the second run, from which the error of the first is estimated
 MOST = 5  # times the steps of the first run that the second may take
 SAFE = 0.1  # the share of the room around the state that this error may take; the run itself is better yet
@@ -79,8 +79,9 @@ class FixedSecondLayer(Search):
         error = Error(self.new_walk(twins.pop(0)))
         found, why = None, "no limit was found yet"
         self.leaps = 0
+        self._settled = -1, 1.0  # the number of events, and the margins when it was first seen
         for _ in self._late_states() if large else self.stretches():
-            if self.margins().min() > HOPELESS or (self.margins().min() <= 0 and self.comes_to_rest()):
+            if self._hopeless() or (self.margins().min() <= 0 and self.comes_to_rest()):
                 break
             if self.margins().min() <= 0:
                 continue
@@ -112,6 +113,13 @@ class FixedSecondLayer(Search):
             return self.undecided((why,))
         missing = (why, *self.spent())
         return self.margin_limit(found.point, Verdict.NOT_DECIDED, missing, {}, found.region)
+
+    def _hopeless(self) -> bool:
+        """Are the margins so large, so long after the last event, that waiting longer proves no more?"""
+        smallest, events = float(self.margins().min()), len(self.walk.events)
+        if events != self._settled[0]:
+            self._settled = events, max(smallest, 1.0)
+        return smallest > max(HOPELESS, CALM * self._settled[1])
 
     def _certified(self, found: Asymptote, proof: Proof, error: float) -> Limit:
         followed = {

@@ -72,6 +72,7 @@ class SlowWalk(Walk):
         least = _TINY * sizes.max()
         up = np.where((sizes > 0) & (sizes < least), least / np.maximum(sizes, 1e-300), 1.0)
         self.weights = Weights(w * up[:, None], a * up, self.weights.c)
+        self.sizes = np.linalg.norm(self.weights.w, axis=1)
 
     def _choose_support(self, tight: np.ndarray) -> None:
         """Of the tight samples those with a positive multiplier; the others' margins then grow faster."""

@@ -4,7 +4,7 @@ import numpy as np
 
 from rankfall.dynamics.regions import Weights
 from rankfall.limits.base import Search
-from rankfall.limits.endpoint import end_of_region, outside, subgradient
+from rankfall.limits.endpoint import end_of_region, outside, rounding, subgradient
 from rankfall.limits.result import Limit
 from rankfall.limits.verdict import Verdict
 
@@ -18,23 +18,31 @@ class SquareLoss(Search):
         missing: tuple[str, ...] = ("the flow is not at its end yet",)
         weights, distance = walk.weights, np.inf
         for _ in self.stretches():
-            weights, r = walk.weights, walk.pull(walk.outputs)
+            weights = walk.weights
             if not self.both:
                 end = end_of_region(walk)
                 weights, distance = end.weights, end.distance
-                if distance > self.tol:
+                if distance > self.tol and not end.stays:
                     continue
                 if pairs := outside(walk.region, weights):
                     missing = (
                         f"{pairs} pairs are on the other side of their kinks at the end of the region",
                     )
                     continue
-                r = walk.pull(walk.outputs_of(weights))
-            fitted = float(np.abs(r).max()) <= self.tol * np.abs(walk.pull.y).max() * walk.pull.weight
-            if fitted or subgradient(weights, walk.region, r, self.both)[0] <= self.tol:
+            if self._rests_at(weights):
                 missing = ()
                 break
+        if self.rests and not self.both and self._rests_at(walk.weights):
+            weights, missing = walk.weights, ()
         return self._limit(weights, missing, distance)
+
+    def _rests_at(self, weights: Weights) -> bool:
+        """Are the samples fitted, or does nothing move the weights, up to their rounding?"""
+        walk = self.walk
+        r = walk.pull(walk.outputs_of(weights))
+        fitted = float(np.abs(r).max()) <= self.tol * np.abs(walk.pull.y).max() * walk.pull.weight
+        small = self.tol if self.both else max(self.tol, rounding(walk, weights, r))
+        return fitted or subgradient(weights, walk.region, r, self.both)[0] <= small
 
     def _limit(self, weights: Weights, missing: tuple[str, ...], distance: float) -> Limit:
         walk = self.walk
