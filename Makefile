@@ -11,16 +11,20 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help test test-torch test-browser test-stranger test-adversarial reproduce record lint types contract docs figures bench clean
+.PHONY: help test test-slow test-torch test-browser test-stranger test-adversarial reproduce record lint types contract docs figures bench clean
 
 help:  ## this list
 	@echo "make <target>, where <target> is one of"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' Makefile
 	@echo "Choose the interpreter with PYTHON=python3.12, pass options to pytest with PYTEST_ARGS='-k rank'."
 
-test: $(VENV)/.dev  ## all tests that need no PyTorch
+test: $(VENV)/.dev  ## the tests, but for those that take long
 	@echo "Running the tests ..."
-	@$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(PYTEST_ARGS)
+
+test-slow: $(VENV)/.dev  ## those that take long: batteries, experiments, the examples of the documentation
+	@echo "Running the tests that take long ..."
+	@$(BIN)/python -m pytest -n $(JOBS) -m slow $(PYTEST_ARGS)
 
 test-torch: $(VENV)/.torch  ## the tests that need PyTorch (installed if missing)
 	@echo "Running the tests that need PyTorch ..."
@@ -35,7 +39,7 @@ test-stranger: $(VENV)/.dev  ## some of the tests as on a machine that has only 
 	@.ci/stranger/run
 
 test-adversarial: $(VENV)/.dev  ## random problems that try to break limit: PROBLEMS=2000 SEED=0 SECONDS=6
-	@$(BIN)/python -m tests.adversarial --problems $(or $(PROBLEMS),100) --seed $(or $(SEED),0) --seconds $(or $(SECONDS),6)
+	@$(BIN)/python -m tests.adversarial --problems $(or $(PROBLEMS),100) --seed $(or $(SEED),0) --seconds $(or $(SECONDS),6) --jobs $(JOBS)
 
 reproduce: $(VENV)/.run  ## re-run the papers, claim by claim, and write report/index.html
 	@$(BIN)/rankfall reproduce

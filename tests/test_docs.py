@@ -14,6 +14,8 @@ from types import ModuleType
 import matplotlib.pyplot as plt
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"(?ms)^(?P<indent>[ \t]*)```python[ \t]*\n(?P<code>.*?)^(?P=indent)```[ \t]*$")
 

@@ -190,8 +190,9 @@ def test_relu_on_orthogonal_data_is_certified(seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bias", [False, True], ids=["no bias", "bias"])
-@pytest.mark.parametrize("slope", [0.0, 0.01, 0.1])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    ("seed", "slope"), [*((seed, slope) for seed in range(5) for slope in (0.0, 0.01)), (0, 0.1)]
+)
 def test_the_limits_on_suns_data_are_certified_and_all_margins_are_equal(seed, slope, bias):
     data = rd.gaussian_mixture(n=10, dim=784, balanced=True, seed=seed)
     network = Network.fixed_second_layer((784, 100, 1), slope, 1e-4, seed, bias=bias)
@@ -201,7 +202,8 @@ def test_the_limits_on_suns_data_are_certified_and_all_margins_are_equal(seed, s
     assert kkt_residual(found, data) < 1e-10
     np.testing.assert_allclose(data.y * found.network(data.x), 1.0, rtol=1e-10)
     if slope == 0:  # their target property 2, a stable rank of at most 2, is refuted: errata E21
-        assert found.stable_rank > 2
+        least, most = (2.385, 2.720) if bias else (2.419, 2.771)
+        assert least < found.stable_rank < most
 
 
 # Linear networks

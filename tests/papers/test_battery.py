@@ -11,6 +11,8 @@ from rankfall.papers import PAPERS, paper
 from rankfall.papers.claim import VERDICTS
 from rankfall.papers.frei.cifar import STARTS, Start
 
+pytestmark = pytest.mark.slow
+
 # Stand-ins for real data
 
 

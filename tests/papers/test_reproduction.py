@@ -19,6 +19,8 @@ from rankfall.papers.reproduction import Kept, choose, kept, reproduce
 from rankfall.papers.zhang import identities
 from rankfall.report.files import write
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def figure():

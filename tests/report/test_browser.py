@@ -11,7 +11,7 @@ import pytest
 from rankfall.certificates import check
 from rankfall.papers.claim import packed, unpacked
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 QUIET = (

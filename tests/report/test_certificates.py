@@ -12,6 +12,8 @@ from rankfall.papers.claim import CERTIFICATES, packed, unpacked, with_certifica
 from rankfall.papers.reproduction import choose, reproduce
 from rankfall.report.files import write
 
+pytestmark = pytest.mark.slow
+
 
 class End:
     """What has a document, as a limit has."""

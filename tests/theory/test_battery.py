@@ -17,6 +17,8 @@ from rankfall.theory.evidence import Evidence
 from rankfall.theory.result import APPLIES, DOES_NOT, KINDS, UP_TO
 from rankfall.trajectory import Trajectory
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.filterwarnings("ignore::rankfall.FlowWarning")  # on other labels kinks may attract
 @pytest.mark.parametrize("name", RESULTS)
