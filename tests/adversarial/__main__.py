@@ -26,22 +26,20 @@ def main() -> int:
 
     options = arguments()
     indices = options.only or range(options.start, options.start + options.problems)
+    each = options.seed, indices, options.seconds, options.steps
     cases: list[battery.Case] = []
-    limits = options.seed, indices, options.seconds, options.steps
-    parallel = options.jobs > 1 and not options.only
     shown = time.monotonic()
     try:
-        for case in battery.run_on_all_cores(*limits, options.jobs) if parallel else battery.run(*limits):
+        for case in battery.run(*each) if options.only else battery.run_in_processes(*each, options.jobs):
             cases.append(case)
             if options.only:
                 print(details.everything(case, options.steps), flush=True)
-            elif time.monotonic() > shown + (0.5 if sys.stderr.isatty() else 60):
+            elif case.faults or time.monotonic() > shown + 60:
                 shown = time.monotonic()
-                done, wrong = len(cases), sum(bool(case.faults) for case in cases)
-                start, end = ("\r", "") if sys.stderr.isatty() else ("", "\n")
-                print(
-                    f"{start}{done} of {len(indices)} problems, {wrong} with faults", end=end, file=sys.stderr
-                )
+                wrong = sum(bool(case.faults) for case in cases)
+                print(f"{len(cases)} of {len(indices)} problems, {wrong} with faults", file=sys.stderr)
+                if case.faults:
+                    print(table.faults([case], options.seconds), file=sys.stderr)
     except KeyboardInterrupt:
         pass  # the table of what is known by now
     print()

@@ -179,7 +179,7 @@ def run(seed: int, indices: Iterable[int], seconds: float, steps: int) -> Iterat
         yield one(seed, index, seconds, steps)
 
 
-def run_on_all_cores(
+def run_in_processes(
     seed: int, indices: Iterable[int], seconds: float, steps: int, jobs: int
 ) -> Iterator[Case]:
     """The cases as they get ready, without their limits and paths: `one` makes those again."""
