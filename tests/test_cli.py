@@ -1,6 +1,8 @@
 import importlib
 import json
 import re
+import shlex
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -84,6 +86,11 @@ def test_the_help_of_limit_names_its_options(rankfall):
         assert f"--{name}" in said
     for init in ("fixed_second_layer", "balanced", "gaussian"):
         assert init in said
+
+
+def test_the_help_tells_the_exit_codes(rankfall):
+    said = " ".join(rankfall("--help").out.split())
+    assert "Exit codes: 0 finished; 1 a claim or a run failed; 2 bad input; 3 no answer yet" in said
 
 
 def test_the_version_is_that_of_the_package(rankfall):
@@ -338,6 +345,52 @@ def test_assess_lists_what_does_not_apply_only_when_asked(rankfall):
     assert "frei_flow" in everything
 
 
+def go_on(answer):
+    """The words of the command that an answer says goes on."""
+    (line,) = [line for line in answer.out.splitlines() if line.startswith("go on: rankfall ")]
+    return shlex.split(line.removeprefix("go on: rankfall "))
+
+
+def test_assess_says_beforehand_what_the_size_means(rankfall):
+    words = ("--seconds", 1e-6)
+    small = rankfall("assess", "xor", *words).out.splitlines()[0]
+    assert small == "4 samples x 2 features: seconds. It stops after 1e-06 s (--seconds)."
+    large = rankfall("assess", "gaussian_mixture", "-d", "n=1200", "-d", "dim=1200", *words).out
+    assert large.startswith("1,200 samples x 1,200 features: a minute or so.")
+
+
+def test_assess_that_runs_out_of_time_lists_what_it_did_not_examine_with_exit_code_3(rankfall):
+    answer = rankfall("assess", "xor", "--loss", "square", "--all", "--seconds", 1e-6)
+    assert answer.code == 3
+    count = len(rf.theory.RESULTS)
+    listed = ", ".join(rf.theory.RESULTS)
+    assert f"{count} of {count} results were not examined (the time was spent): {listed}." in answer.out
+    assert "frei_flow" in answer.out.split("predicts")[1]  # and in the table
+    assert answer.err == ""
+    assert go_on(answer) == ["assess", "xor", "--loss", "square", "--all", "--seconds", "1e-05"]
+    again = rankfall(*go_on(answer)[:-1], 60)
+    assert again.code == 0
+    assert "not examined" not in again.out
+    assert "go on:" not in again.out
+
+
+def test_assess_interrupted_says_what_is_known_with_exit_code_3(rankfall, ctrl_c):
+    looks = iter(["go on"] * 30)
+
+    def press(*_):
+        if next(looks, None) is None:
+            raise KeyboardInterrupt
+
+    ctrl_c.setattr("rankfall.progress.Progress.update", press)
+    answer = rankfall("assess", *SINE, "--loss", "square")
+    assert answer.code == 3
+    assert "results were not examined (interrupted): " in answer.out
+    assert "hashimoto." in answer.out  # the last of them
+    assert "expressivity" in answer.out.split("predicts")[1]  # the first is examined
+    assert "So far: " in answer.out
+    assert go_on(answer) == [*map(str, ("assess", *SINE, "--loss", "square")), "--seconds", "60"]
+
+
 def test_assess_knows_descent_and_fixed_second_layers(rankfall):
     words = ("nearly_orthogonal", "-d", "p=30.0", "-d", "n=8", "-d", "dim=12", "--init", "fixed_second_layer")
     answer = rankfall("assess", *words, "--slope", 0.5, "--loss", "exponential", "--width", 10)
@@ -372,6 +425,7 @@ def files(tmp_path):
     (tmp_path / "text.npz").write_text("this is no archive", encoding="utf-8")
     (tmp_path / "image.csv").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00\xff")
     (tmp_path / "good.xls").write_bytes(b"x")
+    rf.exact_flow(network(), GOOD, "exponential", 0.1, measures=[], show=False).to_netcdf(tmp_path / "run.nc")
     np.save(tmp_path / "pickled.npy", np.array([{}, 1], dtype=object), allow_pickle=True)
 
 
@@ -474,6 +528,12 @@ BAD_LIMIT = [
     (("good.npz", "--scale", "nan"), "NaN or infinite"),
     (("good.npz", "--tolerance", 0), "the tolerance and the seconds must be positive"),
     (("good.npz", "--budget", 0), "the budget at least one step"),
+    (("good.npz", "--seconds", 0), "the tolerance and the seconds must be positive"),
+    (("good.npz", "--continue", "nowhere.nc"), "there is no file 'nowhere.nc'"),
+    (("good.npz", "--continue", "good.csv"), "'good.csv' is not a netCDF file"),
+    (("good.npz", "--continue", "run.nc", "--slope", 0.1), "that of the file: leave out --slope."),
+    (("good.npz", "--continue", "run.nc", "--bias"), "that of the file: leave out --bias."),
+    (("xor", "--continue", "run.nc"), "features"),
     (("good.npz", "--loss", "exponentail"), "unknown loss 'exponentail'. Did you mean 'exponential'?"),
     (("three.npz", "--loss", "cross_entropy"), "a limit is for one output: --loss exponential, logistic or"),
     (("good.npz", "--width", "4,4", "--init", "gaussian", "--loss", "square"), "is for two-layer networks"),
@@ -487,6 +547,7 @@ BAD_ASSESS = [
     (("good.npz", "--penalty", -1), "the penalty must be finite and not negative"),
     (("good.npz", "--slope", 2), "the slope must lie in [0, 1]"),
     (("good.npz", "--loss", "logstic"), "Did you mean 'logistic'?"),
+    (("good.npz", "--seconds", 0), "the seconds must be positive, not 0"),
     (("nan.npz",), "NaN or infinite"),
 ]
 BAD_PAPER = [
@@ -540,9 +601,43 @@ def test_a_mistyped_command_is_exit_code_2_and_says_where_the_help_is(rankfall, 
 def test_steps_that_are_too_large_do_not_end_in_a_silent_nan(rankfall, tmp_path):
     """The weights overflow within a few steps: that is no success, and what is kept can be read again."""
     answer = rankfall("run", "xor", *SMALL, "--scale", 1, "--steps", 100, "--step", 1e6)
+    assert answer.code == 3
     assert "made the steps asked for" not in answer.out
-    for saved in (tmp_path / "runs").glob("*.nc"):
-        rf.Trajectory.load(saved)
+    assert answer.out.splitlines()[-1].startswith("The run did not reach its end: diverged between step ")
+    (saved,) = (tmp_path / "runs").glob("*.nc")
+    assert np.isfinite(rf.Trajectory.load(saved).network.weights[0]).all()
+
+
+UNFINISHED = {
+    "the flow spent its budget": (("--until", 5, "--budget", 10), "spent its budget of 10 steps at "),
+    "the exact flow spent its budget": (
+        ("--until", 1e5, "--exact", "--budget", 3),
+        "spent its budget of 3 steps at ",
+    ),
+    "the flow is at rest": (("--loss-below", 0.1, "--exact", "--slope", 1), "stopped at "),
+}
+
+
+@pytest.mark.filterwarnings("default:The flow spent")
+@pytest.mark.parametrize(("words", "said"), UNFINISHED.values(), ids=UNFINISHED)
+def test_a_run_that_does_not_reach_its_end_is_saved_and_has_exit_code_3(rankfall, tmp_path, words, said):
+    answer = rankfall("run", "xor", "--width", 4, "-m", "loss", *words)
+    assert answer.code == 3
+    (saved,) = (tmp_path / "runs").glob("*.nc")
+    run = rf.Trajectory.load(saved)
+    assert run.settings["outcome"].startswith(said)
+    assert answer.out.splitlines()[-1] == f"The run did not reach its end: {run.settings['outcome']}."
+
+
+@pytest.mark.parametrize("way", [(), ("--exact",)], ids=["flow", "exact flow"])
+@pytest.mark.parametrize(
+    "end", [("--until", 0.5), ("--loss-below", 0.4), ("--loss-below", 0.4, "--until", 90)]
+)
+def test_a_run_that_reaches_its_end_has_exit_code_0(rankfall, way, end):
+    words = ("--slope", 1, "--width", 4, "--scale", 0.5, "-m", "loss")
+    answer = rankfall("run", "orthogonal_pair", *words, *way, *end)
+    assert answer.code == 0
+    assert "did not reach" not in answer.out
 
 
 def network(widths=(3, 4, 1), slope=0.0, scale=1.0):
@@ -649,11 +744,24 @@ def test_an_interrupted_flow_returns_what_it_reached_and_says_so(ctrl_c):
 @pytest.mark.usefixtures("ctrl_c")
 def test_a_run_interrupted_on_the_command_line_is_kept(rankfall, tmp_path):
     answer = rankfall("run", "xor", *SMALL, "--steps", 5000)
+    assert answer.code == 3
     run = rf.Trajectory.load(tmp_path / "runs" / "xor_slope0_seed0.nc")
     assert 0 < run.settings["steps"] < 5000
     assert run.settings["outcome"].startswith("interrupted")
     assert f"outcome: {run.settings['outcome']}" in answer.out
     assert (tmp_path / "runs" / "xor_slope0_seed0.png").exists()
+
+
+def test_an_interrupted_descent_goes_on_by_the_command_that_it_names(rankfall, tmp_path, ctrl_c):
+    answer = rankfall("run", "xor", *SMALL, "--steps", 50)
+    file = "runs/xor_slope0_seed0.nc"
+    assert go_on(answer) == [*map(str, ("run", "xor", *SMALL, "--steps", 50)), "--checkpoint", file]
+    ctrl_c.undo()
+    rankfall("run", "xor", *SMALL, "--steps", 50, "--out", "whole")
+    again = rankfall(*go_on(answer))
+    assert again.code == 0
+    found, whole = (rf.Trajectory.load(tmp_path / name / "xor_slope0_seed0.nc") for name in ("runs", "whole"))
+    np.testing.assert_array_equal(found.network.weights[0], whole.network.weights[0])
 
 
 def test_a_run_interrupted_before_it_began_ends_without_a_traceback(rankfall, tmp_path, monkeypatch):
@@ -662,9 +770,37 @@ def test_a_run_interrupted_before_it_began_ends_without_a_traceback(rankfall, tm
 
     monkeypatch.setattr("rankfall.dynamics.descent", press)
     answer = rankfall("run", "xor", *SMALL, "--steps", 5000)
-    assert answer.code not in (0, 2)
-    assert "Traceback" not in answer.err
+    assert answer.code == 3
+    assert answer.err == "rankfall: interrupted.\n"
     assert list(tmp_path.iterdir()) == []
+
+
+LONG = {  # commands that take minutes, and what they say when they have been interrupted
+    "run": (("run", "xor", "--steps", 2_000_000_000), "outcome: interrupted: what was reached"),
+    "limit": (
+        ("limit", "gaussian_mixture", "-d", "n=90", "-d", "dim=9", "--width", 90, "--seconds", 600),
+        "interrupted.",
+    ),
+    "assess": (
+        ("assess", "gaussian_mixture", "-d", "n=1500", "-d", "dim=1600", "--width", 4, "--seconds", 600),
+        "results were not examined (interrupted)",
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("words", "said"), LONG.values(), ids=LONG)
+def test_a_signal_from_the_keyboard_ends_a_command_with_what_is_known(tmp_path, words, said):
+    words = [sys.executable, "-m", "rankfall", *map(str, words)]
+    command = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    shown = command.stderr.readline()  # its progress: it has worked for two seconds
+    command.send_signal(signal.SIGINT)
+    out, err = command.communicate()
+    assert "%" in shown
+    assert command.returncode == 3
+    assert said in out
+    assert "Traceback" not in err
+    assert bool(list(tmp_path.rglob("*.nc"))) == (words[3] != "assess")
 
 
 # rankfall limit
@@ -794,11 +930,98 @@ def test_that_no_network_separates_the_data_is_an_answer_with_its_certificate(ra
 def test_a_late_state_of_a_deeper_network_is_told_from_a_limit(rankfall, tmp_path):
     words = ("--init", "gaussian", "--scale", 1, "--width", "4,3", "--budget", 300)
     answer = rankfall("limit", *SEPARABLE, *words)
-    assert answer.code == 0
+    assert answer.code == 3  # it is not near a KKT point
+    assert go_on(answer)[-1] == "3000"
     found = kept(answer, tmp_path / "limits")
     assert answer.out.splitlines()[3].startswith("approximate: a late state, not the limit itself")
     assert "block" not in row(answer, "stable rank")
     assert row(answer, "epsilon").startswith(f"{found.residuals['epsilon']:.1e} the weights are")
+
+
+def test_a_late_state_that_is_near_a_kkt_point_is_an_answer(rankfall, tmp_path):
+    words = ("--init", "gaussian", "--scale", 0.01, "--width", "3,3", "--slope", 1, "--budget", 500)
+    answer = rankfall("limit", "orthogonal_pair", *words)
+    assert answer.code == 0
+    assert kept(answer, tmp_path / "limits").residuals["epsilon"] < 1e-3
+
+
+def test_a_limit_without_an_answer_says_how_near_a_kkt_point_its_late_state_is(rankfall, tmp_path):
+    words = ("gaussian_mixture", "-d", "n=10", "-d", "dim=50", "--width", 20, "--budget", 120)
+    answer = rankfall("limit", *words)
+    assert answer.code == 3
+    found = kept(answer, tmp_path / "limits")
+    data = rf.data.gaussian_mixture(n=10, dim=50)
+    epsilon, delta, _ = rf.limits.kkt_distance(found.state, data)
+    assert row(answer, "epsilon of the last state") == f"{epsilon:.4g}"
+    assert row(answer, "delta of the last state") == f"{delta:.4g}"
+    assert found.settings["epsilon"] == epsilon
+    assert go_on(answer)[:6] == ["limit", *map(str, words[:5])]
+    assert go_on(answer)[6:] == f"--continue {saved_at(answer)} --seconds 60 --budget 1200".split()
+
+
+def test_a_late_state_on_the_wrong_side_is_near_no_kkt_point(rankfall):
+    answer = rankfall("limit", "gaussian_mixture", "-d", "n=10", "-d", "dim=50", "--width", 20, "--budget", 5)
+    assert answer.code == 3
+    assert "samples are on the wrong side so far" in answer.out
+    assert "epsilon" not in answer.out
+
+
+def saved_at(answer):
+    (line,) = [line for line in answer.out.splitlines() if line.startswith("saved: ")]
+    return line.removeprefix("saved: ")
+
+
+def test_a_limit_goes_on_from_a_run_with_its_network_and_its_loss(rankfall, tmp_path):
+    words = ("--width", 6, "--slope", 0.1, "--init", "fixed_second_layer", "--scale", 0.01)
+    run = rankfall("run", *SEPARABLE, *words, "--loss", "logistic", "--exact", "--until", 2, "-m", "loss")
+    answer = rankfall("limit", *SEPARABLE, "--continue", saved_at(run))
+    assert answer.code == 0
+    found = kept(answer, tmp_path / "limits")
+    assert found.certified
+    assert found.settings["loss"] == "logistic.mean"
+    network = rf.Network.fixed_second_layer((3, 6, 1), slope=0.1, sigma=0.01, seed=0)
+    whole = rf.limit(network, rf.data.orthogonally_separable(n=6, dim=3), "logistic", show=False)
+    np.testing.assert_allclose(found.W, whole.W, atol=1e-8)
+
+
+def test_a_branch_that_was_not_followed_to_its_end_is_no_answer_yet(rankfall, tmp_path):
+    """The network and data of tests/limits/test_unique.py: two solutions leave the origin."""
+    w = [[-0.018, 0.009], [-0.033, 0.008], [0.026, -0.001], [0.008, -0.002]]
+    network = rf.Network([w, [[1.0, -1.0, 1.0, -1.0]]], slope=0.1, trained=(True, False))
+    data = rf.Data([[1.9, 1.3], [0.4, 1.1], [0.6, -1.4], [-1.3, -0.1]], [1.0, -1.0, 1.0, -1.0])
+    np.savez(tmp_path / "data.npz", x=data.x, y=data.y)
+    rf.limit(network, data, budget=1, show=False).to_netcdf(tmp_path / "begun.nc")
+    short = rankfall("limit", "data.npz", "--continue", "begun.nc", "--budget", 20)
+    whole = rankfall("limit", "data.npz", "--continue", "begun.nc")
+    assert (short.code, whole.code) == (3, 0)
+    for answer in (short, whole):
+        assert answer.out.splitlines()[3].startswith("not unique: ")
+
+
+SIZES = {
+    "few pairs": (
+        ("-d", "n=10", "--width", 20),
+        "200 pairs, each with a kink that may be met: usually seconds.",
+    ),
+    "many pairs": (
+        ("-d", "n=100", "--width", 100),
+        "10,000 pairs, each with a kink that may be met: usually a",
+    ),
+    "samples": (("-d", "n=60", "--width", 40), "longer because there are more samples than features"),
+    "too many": (("-d", "n=300", "--width", 100), "minutes, by an approximate route"),
+    "both": (("-d", "n=300", "--width", 100, "--init", "balanced"), "hours perhaps"),
+    "layers": (
+        ("-d", "n=10", "--width", "4,4", "--init", "gaussian"),
+        "3 layers: the flow is followed until",
+    ),
+}
+
+
+@pytest.mark.parametrize(("words", "said"), SIZES.values(), ids=SIZES)
+def test_limit_says_beforehand_what_the_size_means(rankfall, words, said):
+    answer = rankfall("limit", "gaussian_mixture", "-d", "dim=50", *words, "--seconds", 0.01)
+    assert said in answer.out.splitlines()[0]
+    assert answer.out.splitlines()[0].endswith("The search stops after 0.01 s (--seconds).")
 
 
 def test_what_is_missing_to_a_certificate_is_said(rankfall, tmp_path):
@@ -856,6 +1079,27 @@ def test_reproduce_runs_a_figure_in_other_processes_and_writes_the_page(rankfall
     claims = json.loads((tmp_path / "report" / "claims.json").read_text(encoding="utf-8"))["claims"]
     assert {claim["figure"] for claim in claims} == {"2"}
     assert "(from the cache)" in rankfall("reproduce", "zhang", "--claim", claims[0]["number"]).out
+
+
+def test_reproduce_interrupted_has_exit_code_3_and_loses_nothing_that_was_finished(
+    rankfall, tmp_path, ctrl_c
+):
+    words = ("reproduce", "zhang", "--figure", "identities", "--seeds", 2, "--workers", 1)
+
+    def press(self, *_):
+        if list((tmp_path / "report").rglob("*.nc")):
+            raise KeyboardInterrupt
+
+    ctrl_c.setattr("rankfall.progress.Progress.update", press)
+    answer = rankfall(*words)
+    assert answer.code == 3
+    assert "Stopped: 0 of 1 experiments are finished" in answer.out
+    (first,) = (tmp_path / "report").rglob("*.nc")
+    made = first.stat().st_mtime_ns
+    ctrl_c.undo()
+    again = rankfall(*words)
+    assert "(run: begun before, now finished)" in again.out
+    assert first.stat().st_mtime_ns == made
 
 
 def test_reproduce_says_what_is_missing_where_data_are_needed(rankfall):

@@ -3,15 +3,17 @@
 Heavy imports are where they are used.
 """
 
+import shlex
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+import typer.core
 
 from rankfall import cli_data
-from rankfall.cli_input import DataName, DataOption, Label, Prepare, file_name, read
+from rankfall.cli_input import DataName, DataOption, Label, Prepare, file_name, read, saved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,17 +22,34 @@ if TYPE_CHECKING:
     from rankfall.limits import Limit
     from rankfall.network import Network
     from rankfall.papers import Outcome
+    from rankfall.theory import Assessment
     from rankfall.trajectory import Trajectory
 
+NO_ANSWER = 3  # the exit code of a command that ended before it had an answer
+
+
+class Commands(typer.core.TyperGroup):
+    """The commands; Ctrl-C where there is nothing to keep yet is "no answer yet" like everywhere else."""
+
+    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            print("rankfall: interrupted.", file=sys.stderr)
+            raise typer.Exit(NO_ANSWER) from None
+
+
 app = typer.Typer(
+    cls=Commands,
     help="Where gradient flow takes a (leaky) ReLU network, how fast, and why it ends so simple.",
+    epilog="Exit codes: 0 finished; 1 a claim or a run failed; 2 bad input; 3 no answer yet "
+    "(interrupted, time or budget spent, stalled, diverged).",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.add_typer(cli_data.app, name="data")
-
-NO_ANSWER = 3  # the exit code of a search that has not ended with an answer
 
 INITS = {  # how each initialisation calls its size
     "gaussian": "scale",
@@ -126,7 +145,11 @@ def run(
     log: Annotated[bool, typer.Option("--log", help="Spread the records evenly in log time.")] = False,
     out: Annotated[Path, typer.Option(help="The folder for the trajectory and the figure.")] = Path("runs"),
 ) -> None:
-    """Run one network by gradient flow (--until, --loss-below) or descent (--steps, --epochs); plot it."""
+    """Run one network by gradient flow (--until, --loss-below) or descent (--steps, --epochs); plot it.
+
+    Exit code 0: it reached its end; 3: it was interrupted, spent its budget, stalled or diverged, and what
+    was reached by then is saved; 2: the input is wrong.
+    """
     from rankfall import dynamics, plot
 
     descends = steps is not None or epochs is not None
@@ -177,11 +200,43 @@ def run(
             **{key: value for key, value in given.items() if value is not None},
         )
     name = file_name(f"{points.name}_slope{slope:g}_seed{seed}")
-    saved = trajectory.to_netcdf(out / f"{name}.nc")
-    kept = [f"saved: {saved}"]
+    file = trajectory.to_netcdf(out / f"{name}.nc")
+    kept = [f"saved: {file}"]
     if plot.drawable(trajectory):
         kept.append(f"figure: {plot.save(plot.run_figure(trajectory), out / f'{name}.png')}")
     _summarise(trajectory, network, kept)
+    _end_run(trajectory, file, loss_below)
+
+
+def _end_run(trajectory: "Trajectory", file: Path, loss_below: float | None) -> None:
+    """Say so, with its exit code, if a run did not reach its end, and how to go on."""
+    from rankfall.dynamics import Until, march
+    from rankfall.dynamics.flow import ARRIVED, MET
+
+    outcome, ends = trajectory.settings["outcome"], {march.ARRIVED, ARRIVED}
+    if loss_below is not None:
+        ends.add(MET.format(condition=Until(loss=loss_below).condition))
+    if outcome in ends:
+        return
+    print(f"The run did not reach its end: {outcome}.")
+    if outcome == march.INTERRUPTED:
+        print(f"go on: {_again(('--checkpoint',), '--checkpoint', str(file))}")
+    raise typer.Exit(NO_ANSWER)
+
+
+FLAGS = ("--bias", "--no-bias")  # options without a value
+
+
+def _again(without: tuple[str, ...], *more: str) -> str:
+    """This command once more, without some of its options and with others."""
+    kept, words = ["rankfall"], iter(sys.argv[1:])
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if name not in without:
+            kept.append(word)
+        elif not equals and name not in FLAGS:
+            next(words, None)  # its value
+    return shlex.join([*kept, *more])
 
 
 def _network(
@@ -248,6 +303,7 @@ def _numbers(values: Any) -> str:
 
 @app.command()
 def limit(
+    ctx: typer.Context,
     data: DataName,
     label: Label = None,
     option: DataOption = None,
@@ -258,13 +314,16 @@ def limit(
     scale: Scale = 1e-4,
     bias: Annotated[bool, typer.Option(help="Give the first layer a bias.")] = False,
     seed: Annotated[int, typer.Option(help="The seed of the weights.")] = 0,
-    loss: Annotated[str, typer.Option(help="exponential, logistic or square.")] = "exponential",
+    loss: Annotated[
+        str | None,
+        typer.Option(help="exponential (default), logistic or square; with --continue that of the file."),
+    ] = None,
     tolerance: Annotated[float, typer.Option(help="The largest residual of a certificate.")] = 1e-10,
     budget: Annotated[int, typer.Option(help="The most steps of the search.")] = 100_000,
     seconds: Annotated[float, typer.Option(help="The most seconds of the search.")] = 60.0,
     go_on: Annotated[
         Path | None,
-        typer.Option("--continue", help="Go on from a limit (.nc) that was saved without an answer."),
+        typer.Option("--continue", help="Go on from a limit or a run (.nc) that was saved."),
     ] = None,
     optimality: Annotated[
         bool, typer.Option("--optimality/--no-optimality", help="Find out if the limit is globally optimal.")
@@ -280,55 +339,114 @@ def limit(
     from rankfall import limits, plot
     from rankfall.loss import named
 
+    before = None if go_on is None else saved(go_on)
+    loss = loss or ("exponential" if before is None else before.settings["loss"])
     if named(loss).targets == "classes":
         raise ValueError(f"a limit is for one output: --loss exponential, logistic or square, not {loss}.")
     points = read(data, label, option or [], prepare or [])
-    start: Network | Limit = _network(points, width, slope, init, scale, bias, seed, loss, homogeneous=True)
-    name = file_name(f"{points.name}_slope{slope:g}_seed{seed}")
-    if go_on is not None:
-        start, name = limits.Limit.load(go_on), go_on.stem
-    network = start.network if isinstance(start, limits.Limit) else start
+    if before is None or go_on is None:
+        network = _network(points, width, slope, init, scale, bias, seed, loss, homogeneous=True)
+        name = file_name(f"{points.name}_slope{slope:g}_seed{seed}")
+    else:
+        _refuse_network_options(ctx)
+        network, name = before.network, go_on.stem
+    start = network if before is None else before
     limits.checked(start, points, loss, tolerance, budget, seconds)
     console = Console()
-    _say(console, _effort(network, points, seconds))
+    _say(console, _effort(network, points, loss, seconds))
     began = time.monotonic()
     found = limits.limit(
         start, points, loss, tol=tolerance, budget=budget, seconds=seconds, optimality=optimality
     )
     taken = time.monotonic() - began
-    saved = found.to_netcdf(out / f"{name}.nc")
-    proof = found.certificate().save(out / f"{name}.json") if found.document is not None else None
-    drawn = plot.save(plot.limit_figure(found, points), out / f"{name}.png")
     about = repr(network).removeprefix("Network(").removesuffix(")")
     _say(console, f"data: {points.name}, {points.n} samples of {points.dim} features\nnetwork: {about}")
     _tell_verdict(console, found)
+    finished = _is_finished(found)
+    found = found if finished else _with_distance(found, points)
+    file = found.to_netcdf(out / f"{name}.nc")
+    proof = found.certificate().save(out / f"{name}.json") if found.document is not None else None
+    drawn = plot.save(plot.limit_figure(found, points), out / f"{name}.png")
     _tell_residuals(console, found)
     _tell_facts(console, found)
     _tell_search(console, found, taken)
-    _say(console, f"saved: {saved}\nfigure: {drawn}")
+    _say(console, f"saved: {file}\nfigure: {drawn}")
     if proof is not None:
         _say(console, f"certificate: {proof}\ncheck it: rankfall check {proof}")
-    if not found.verdict.finished:
-        _say(console, f"go on: rankfall limit {data} ... --continue {saved} --seconds {10 * seconds:g}")
+    if not finished:
+        longer = 10 * seconds if taken >= seconds else seconds
+        larger = 10 * budget if found.settings["steps"] >= budget else budget
+        more = ("--continue", str(file), "--seconds", f"{longer:g}", "--budget", str(larger))
+        _say(console, f"go on: {_again((*NETWORK, '--continue', '--seconds', '--budget'), *more)}")
         raise typer.Exit(NO_ANSWER)
 
 
-def _effort(network: "Network", points: "Data", seconds: float) -> str:
+NETWORK = ("--width", "--slope", "--init", "--scale", "--bias", "--no-bias", "--seed")
+
+
+def _refuse_network_options(ctx: typer.Context) -> None:
+    """A search that goes on has the network of its file."""
+    for flag in NETWORK:
+        source = ctx.get_parameter_source(flag.removeprefix("--"))
+        if source is not None and source.name == "COMMANDLINE":
+            raise ValueError(f"with --continue the network is that of the file: leave out {flag}.")
+
+
+def _is_finished(found: "Limit") -> bool:
+    """Is there an answer, as far as this search was to go?"""
+    from rankfall.limits import Verdict
+    from rankfall.limits.approximate import ENOUGH
+
+    if found.verdict is Verdict.APPROXIMATE:  # a late state is an answer if it is near enough
+        delta = found.residuals["delta"] / found.multipliers.sum()
+        return bool(max(found.residuals["epsilon"], delta) <= ENOUGH)
+    if found.verdict is Verdict.NOT_UNIQUE:  # what else is missing, is so to the branch that is shown
+        return len(found.missing) == 1
+    return found.verdict.finished
+
+
+GRADIENTS = 30_000_000  # numbers in the gradients of all margins, up to which (epsilon, delta) takes seconds
+
+
+def _with_distance(found: "Limit", points: "Data") -> "Limit":
+    """An unfinished limit with the (epsilon, delta) of its late state, if that separates the data."""
+    from rankfall.limits import kkt_distance
+    from rankfall.loss import named
+
+    late = found.state
+    if late is None or "epsilon" in found.residuals or named(found.settings["loss"]).name == "square":
+        return found
+    if sum(w.size for w in late.weights) * points.n > GRADIENTS or not (points.y * late(points.x)).min() > 0:
+        return found
+    try:
+        epsilon, delta, _ = kkt_distance(late, points)
+    except (RuntimeError, KeyboardInterrupt):  # the least squares do not converge; or nobody wants to wait
+        return found
+    return found.with_settings(epsilon=epsilon, delta=delta)
+
+
+def _effort(network: "Network", points: "Data", loss: str, seconds: float) -> str:
     """Roughly what the size of a problem means, said before the search begins."""
-    pairs = network.widths[1] * points.n
-    sizes = f"{network.widths[1]:,} neurons x {points.n:,} samples = {pairs:,} pairs"
-    size = f"{sizes}, each with a kink that may be met"
+    from rankfall.limits.fixed import LARGE
+    from rankfall.loss import named
+
+    stops = f"The search stops after {seconds:g} s (--seconds)."
     if network.depth > 2:
-        return (
-            f"{network.depth} layers: the flow is followed for up to {seconds:g} s; its last state is judged."
-        )
+        guess = "the flow is followed until it is near a KKT point, which takes minutes"
+        return f"{network.depth} layers: {guess}. {stops}"
+    pairs = network.widths[1] * points.n
     if pairs <= 2_000:
-        guess = "seconds"
-    elif pairs <= 20_000:
-        guess = "seconds to minutes; more, if there are more samples than features"
+        guess = "usually seconds"
+    elif pairs <= LARGE:
+        guess = "usually a minute or more"
+    elif network.trained[1] or named(loss).name == "square":
+        guess = "hours perhaps"
     else:
         guess = "minutes, by an approximate route"
-    return f"{size}: {guess}. The search stops after {seconds:g} s (--seconds)."
+    if points.n > points.dim and pairs <= LARGE:
+        guess += ", longer because there are more samples than features"
+    sizes = f"{network.widths[1]:,} neurons x {points.n:,} samples = {pairs:,} pairs"
+    return f"{sizes}, each with a kink that may be met: {guess}. {stops}"
 
 
 COLOURS = {  # of the verdicts
@@ -439,6 +557,8 @@ def _tell_search(console: Any, limit: "Limit", seconds: float) -> None:
         "distance": "distance of the last state",
         "stays": "the flow stays there",
         "error_over_room": "error / room",
+        "epsilon": "epsilon of the last state",
+        "delta": "delta of the last state",
     }
     rows = {}
     for key, value in limit.settings.items():
@@ -503,21 +623,58 @@ def assess(
     everything: Annotated[
         bool, typer.Option("--all", help="Also list the results that do not apply, with the reasons.")
     ] = False,
+    seconds: Annotated[float, typer.Option(help="The most seconds it may take.")] = 60.0,
 ) -> None:
-    """Which theorems speak about my data, what do they predict, and what follows?"""
+    """Which theorems speak about my data, what do they predict, and what follows?
+
+    Exit code 0: every result was examined; 3: some were not, for lack of time or because of Ctrl-C; 2: the
+    input is wrong.
+    """
     from rich.console import Console
 
     from rankfall import theory
 
     points = read(data, label, option or [], prepare or [])
     network = _network(points, width, slope, init, scale, bias, seed, loss, homogeneous=True)
-    answer = theory.assess(network, points, loss, step=step, penalty=penalty)
+    theory.checked(network, points, loss, step=step, penalty=penalty, seconds=seconds)
     console = Console()
+    _say(console, _examination(points, seconds))
+    answer = theory.assess(network, points, loss, step=step, penalty=penalty, seconds=seconds)
     if answer.speaking or everything:
-        console.print(answer if everything else theory.Assessment(answer.situation, answer.speaking))
-    silent = f"{len(answer.silent)} of {len(answer)} results do not apply"
-    _say(console, silent + ("." if everything else ": --all lists them, with the reasons."))
+        listed = answer.assessed if everything else answer.speaking
+        console.print(theory.Assessment(answer.situation, listed))
+    if answer.silent:
+        silent = f"{len(answer.silent)} of {len(answer)} results do not apply"
+        _say(console, silent + ("." if everything else ": --all lists them, with the reasons."))
+    if answer.stopped is not None:
+        _end_assessment(console, answer, seconds)
     console.print(answer.advice, style="bold", highlight=False, markup=False, soft_wrap=True)
+
+
+def _examination(points: "Data", seconds: float) -> str:
+    """Roughly what the size of the data means, said before the results are examined."""
+    smaller = min(points.n, points.dim)  # the margin problems have so many unknowns that matter
+    guess = "seconds" if smaller <= 1_000 else "a minute or so" if smaller <= 2_000 else "many minutes"
+    if points.n > 20_000:
+        guess = f"{8e-9 * points.n**2:.0f} GB for each matrix of inner products, and many minutes"
+    sizes = f"{points.n:,} samples x {points.dim:,} features"
+    return f"{sizes}: {guess}. It stops after {seconds:g} s (--seconds)."
+
+
+def _end_assessment(console: Any, answer: "Assessment", seconds: float) -> NoReturn:
+    """What was not examined, what is known so far, and how to go on."""
+    from rankfall.theory import Stopped
+
+    names = ", ".join(a.name for a in answer.unexamined) or "nothing but the advice"
+    _say(
+        console,
+        f"{len(answer.unexamined)} of {len(answer)} results were not examined ({answer.stopped}): {names}.",
+    )
+    if any(a.advice for a in answer.speaking):
+        _say(console, f"So far: {answer.advice}")
+    longer = 10 * seconds if answer.stopped is Stopped.TIME else seconds
+    _say(console, f"go on: {_again(('--seconds',), '--seconds', f'{longer:g}')}")
+    raise typer.Exit(NO_ANSWER)
 
 
 @app.command()
@@ -538,7 +695,11 @@ def reproduce(
         "report"
     ),
 ) -> None:
-    """Re-run the papers claim by claim, and write a page of what holds."""
+    """Re-run the papers claim by claim, and write a page of what holds.
+
+    Exit code 0: every verdict is the one on record; 1: one is not, or a run failed; 2: the input is wrong; 3:
+    interrupted, and everything that was finished is kept.
+    """
     from rich.console import Console
 
     from rankfall.papers.outcome import differs
@@ -567,7 +728,7 @@ def reproduce(
     except KeyboardInterrupt:
         done = f"{len(outcomes)} of {len(chosen)} experiments are finished"
         _say(console, f"\nStopped: {done}, and all runs that ended are kept in {out}. Run it again to go on.")
-        raise typer.Exit(130) from None
+        raise typer.Exit(NO_ANSWER) from None
     except RuntimeError as error:
         print(f"rankfall: {error}", file=sys.stderr)
         raise typer.Exit(1) from None

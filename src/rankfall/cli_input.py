@@ -10,6 +10,8 @@ import typer
 
 if TYPE_CHECKING:
     from rankfall.data import Data
+    from rankfall.limits import Limit
+    from rankfall.trajectory import Trajectory
 
 ENDINGS = (".npz", ".npy", ".csv")
 PREPARATIONS = ("pair", "subset", "split", "centre", "standardise", "with_bias", "symmetrise")
@@ -38,6 +40,17 @@ def read(data: str, label: str | None, options: list[str], preparations: list[st
     for each in preparations:
         found = _prepared(found, each)
     return found
+
+
+def saved(path: Path) -> "Limit | Trajectory":
+    """A limit or a run that was saved."""
+    from rankfall.limits import Limit
+    from rankfall.trajectory import Trajectory
+
+    try:
+        return Limit.load(path)
+    except ValueError:
+        return Trajectory.load(path)
 
 
 def file_name(text: str) -> str:

@@ -1,6 +1,15 @@
 """What the papers foresee: one file a result, and `assess` to ask them all."""
 
-from rankfall.theory.assessment import Assessed, Assessment, Verdict, Verification, assess, assessed
+from rankfall.theory.assessment import (
+    Assessed,
+    Assessment,
+    Stopped,
+    Verdict,
+    Verification,
+    assess,
+    assessed,
+    checked,
+)
 from rankfall.theory.decomposition import path_activity, path_coefficients, sign_tree, sum_over_paths
 from rankfall.theory.deep_form import blocks, low_rank, sorted_by_blocks
 from rankfall.theory.least_norm import interpolation_bound, margin_bound, rank_one_interpolator
@@ -19,11 +28,13 @@ __all__ = [
     "Prediction",
     "Result",
     "Situation",
+    "Stopped",
     "Verdict",
     "Verification",
     "assess",
     "assessed",
     "blocks",
+    "checked",
     "effective_start",
     "interpolation_bound",
     "low_rank",

@@ -1,7 +1,9 @@
 """assess: which results speak about a network, data and a loss, what they foresee, and whether it holds."""
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,11 +17,13 @@ from rankfall.measure import loss as loss_measure
 from rankfall.measure import weights
 from rankfall.naming import unknown
 from rankfall.network import Network
+from rankfall.progress import progress
 from rankfall.theory.advice import advise
 from rankfall.theory.evidence import Evidence, Unmeasurable
 from rankfall.theory.result import (
     APPLIES,
     DOES_NOT,
+    NOT_EXAMINED,
     UP_TO,
     Advice,
     Hypothesis,
@@ -30,6 +34,7 @@ from rankfall.theory.result import (
 )
 from rankfall.theory.shown import Shown
 from rankfall.theory.situation import Situation
+from rankfall.theory.watch import watched
 from rankfall.trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -41,9 +46,16 @@ OUTSIDE = "outside its hypotheses"
 NOT_MEASURED = "not measured"
 SINGLE = 1e-3  # what a run in single precision is allowed at the least
 COLOURS = {
-    APPLIES: "green", UP_TO: "yellow", DOES_NOT: "dim",
+    APPLIES: "green", UP_TO: "yellow", DOES_NOT: "dim", NOT_EXAMINED: "magenta",
     HOLDS: "green", FAILS: "red", OUTSIDE: "yellow", NOT_MEASURED: "dim",
 }  # fmt: skip
+
+
+class Stopped(StrEnum):
+    """Why an assessment ended early."""
+
+    TIME = "the time was spent"
+    INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True)
@@ -73,11 +85,15 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Assessed:
-    """A result in a situation: `status`, the measured `hypotheses`, and the `predictions`."""
+    """A result in a situation: `status`, the measured `hypotheses`, and the `predictions`.
+
+    `stopped` says why it was not examined; None if it was.
+    """
 
     result: Result
     situation: Situation
     hypotheses: tuple[Hypothesis, ...]
+    stopped: Stopped | None = None
 
     @property
     def name(self) -> str:
@@ -91,26 +107,35 @@ class Assessed:
 
     @property
     def status(self) -> str:
-        """ "applies", "applies up to a violation" or "does not apply"."""
+        """ "applies", "applies up to a violation", "does not apply" or "not examined"."""
+        if self.stopped is not None:
+            return NOT_EXAMINED
         if not self.violated:
             return APPLIES
         return UP_TO if all(h.near for h in self.violated) else DOES_NOT
 
     @property
     def why(self) -> str:
-        """The violated hypotheses in words; what does not apply is told the decisive ones only."""
+        """Why it was not examined, or the violated hypotheses: the decisive ones if it does not apply."""
+        if self.stopped is not None:
+            return str(self.stopped)
         decisive = [h for h in self.violated if self.status == UP_TO or not h.near]
         return "; ".join(map(str, decisive))
 
     @cached_property
     def predictions(self) -> tuple[Prediction, ...]:
-        """What the result foresees; nothing if it does not apply."""
-        return () if self.status == DOES_NOT else tuple(self.result.predictions(self.situation))
+        """What the result foresees; nothing unless it applies, or does so up to a violation."""
+        return tuple(self.result.predictions(self.situation)) if self.speaks else ()
 
     @property
+    def speaks(self) -> bool:
+        """Does it apply, perhaps up to a violation?"""
+        return self.status in (APPLIES, UP_TO)
+
+    @cached_property
     def advice(self) -> Advice | None:
         """What a practitioner should know; None for nothing."""
-        if self.status == DOES_NOT or self.result.advice is None:
+        if not self.speaks or self.result.advice is None:
             return None
         text = self.result.advice(self.situation)
         return None if text is None else Advice(self.name, text, self.why)
@@ -286,11 +311,15 @@ def _told(value: np.ndarray | None, relation: str = "equals") -> str:
 
 
 class Assessment(Shown):
-    """Every result in one situation; `assessment["frei_flow"]` is one of them."""
+    """Every result in one situation; `assessment["frei_flow"]` is one of them.
 
-    def __init__(self, situation: Situation, assessed: Sequence[Assessed]):
+    `stopped` says why it ended early: "the time was spent" or "interrupted"; None if everything was examined.
+    """
+
+    def __init__(self, situation: Situation, assessed: Sequence[Assessed], stopped: Stopped | None = None):
         self.situation = situation
         self.assessed = tuple(assessed)
+        self.stopped = stopped
 
     def __iter__(self) -> Iterator[Assessed]:
         return iter(self.assessed)
@@ -307,7 +336,22 @@ class Assessment(Shown):
     @property
     def advice(self) -> str:
         """A plain sentence or two that a practitioner can act on."""
-        return advise(self.situation, [a.advice for a in self.speaking if a.advice is not None])
+        found = [a.advice for a in self.speaking if a.advice is not None]
+        return self.missing if self.stopped and not found else advise(self.situation, found)
+
+    @property
+    def missing(self) -> str:
+        """What was not examined, why, and how to go on; empty if everything was examined."""
+        if self.stopped is None:
+            return ""
+        again = "Give `assess` more `seconds`" if self.stopped is Stopped.TIME else "Call `assess` again"
+        if not self.unexamined:
+            return f"The advice is missing: {self.stopped}. {again}."
+        return (
+            f"{len(self.unexamined)} of {len(self)} results were not examined: {self.stopped}. {again}, or "
+            "examine one of them: "
+            f"`theory.assessed(theory.RESULTS[{self.unexamined[0].name!r}], answer.situation)`."
+        )
 
     @property
     def speaking(self) -> tuple[Assessed, ...]:
@@ -315,7 +359,10 @@ class Assessment(Shown):
         return tuple(a for status in (APPLIES, UP_TO) for a in self if a.status == status)
 
     def verify(self, evidence: Trajectory | Limit) -> Verification:
-        """Compare the predictions of all results that speak with a run or a limit that started here."""
+        """Compare the predictions of all results that speak with a run or a limit that started here.
+
+        Results that were not examined are left out.
+        """
         known = Evidence(self.situation, evidence)
         return _verification(known, self.speaking)
 
@@ -324,18 +371,27 @@ class Assessment(Shown):
         """Those that do not apply."""
         return tuple(a for a in self if a.status == DOES_NOT)
 
+    @property
+    def unexamined(self) -> tuple[Assessed, ...]:
+        """Those that were not examined."""
+        return tuple(a for a in self if a.status == NOT_EXAMINED)
+
     def _rows(self) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = [("result", "about", "status", "predicts")]
-        for a in (*self.speaking, *self.silent):
+        for a in (*self.speaking, *self.silent, *self.unexamined):
             status = a.status + (f": {a.why}" if a.why else "")
             predicts = "\n".join(f"- {p.says}" for p in a.predictions)
             rows.append((f"{a.name}\n{a.result.source}", a.result.title, status, predicts))
         return rows
 
     def __rich__(self) -> "Table":
+        from rich.text import Text
+
         s = self.situation
         how = "gradient flow" if s.step is None else f"descent with steps of {s.step:g}"
-        return self._table(f"{s.network!r}\non {s.data!r}, {s.loss}, {how}", (4, 4, 5, 7), 2, COLOURS)
+        table = self._table(f"{s.network!r}\non {s.data!r}, {s.loss}, {how}", (4, 4, 5, 7), 2, COLOURS)
+        table.caption, table.caption_justify = Text(self.missing) if self.missing else None, "left"
+        return table
 
 
 def assess(
@@ -345,6 +401,8 @@ def assess(
     *,
     step: float | None = None,
     penalty: float = 0.0,
+    seconds: float = np.inf,
+    show: bool = True,
 ) -> Assessment:
     """Which results speak about training `network` on `data`, and what do they foresee?
 
@@ -353,19 +411,65 @@ def assess(
     - `network`: where training starts; `data`, `loss`: what is fitted, and how.
     - `step`: the step size of gradient descent; None for gradient flow.
     - `penalty`: the coefficient $\\lambda$ of an L2 penalty $\\frac\\lambda2|\\theta|^2$ in the loss.
+    - `seconds`: how long it may take. Outside of the main thread, and on Windows, a result that was begun in
+        time is finished.
+    - `show`: show progress after two seconds.
 
-    **Returns:** an `Assessment`: print it, `.verify` a run or a limit with it.
+    **Returns:** an `Assessment`: print it, `.verify` a run or a limit with it. When the time is spent, or
+    after Ctrl-C, the remaining results have the status "not examined", and `.missing` says how to go on.
     """
     from rankfall.theory.results import RESULTS
 
+    situation = checked(network, data, loss, step=step, penalty=penalty, seconds=seconds)
+    return _examine(RESULTS, situation, seconds, show)
+
+
+def checked(
+    network: Network,
+    data: Data,
+    loss: Loss | str = "logistic",
+    *,
+    step: float | None = None,
+    penalty: float = 0.0,
+    seconds: float = np.inf,
+) -> Situation:
+    """The situation that `assess` examines; a ValueError where it cannot."""
     loss = named(loss)
     check(network, data, loss)
     if not 0 <= penalty < np.inf:
         raise ValueError(f"the penalty must be finite and not negative, but is {penalty}.")
     if step is not None and not 0 < step < np.inf:
         raise ValueError(f"the step size must be positive and finite, not {step}.")
-    situation = Situation(network.astype(np.float64), data, loss, step, penalty)
-    return Assessment(situation, [assessed(result, situation) for result in RESULTS.values()])
+    if not seconds > 0:
+        raise ValueError(f"the seconds must be positive, not {seconds}.")
+    return Situation(network.astype(np.float64), data, loss, step, penalty)
+
+
+def _examine(results: Mapping[str, Result], situation: Situation, seconds: float, show: bool) -> Assessment:
+    """Examine one result after the other, until the time is spent or somebody presses Ctrl-C."""
+    deadline = time.monotonic() + seconds
+    tasks = [*results, "advice"]
+    known: list[Assessed] = []
+    stopped = None
+    with progress("assess", show) as shown:
+
+        def look() -> None:
+            if time.monotonic() >= deadline:
+                raise KeyboardInterrupt  # the time is up: no different from a person who has had enough
+            shown.update(len(known) / len(tasks), tasks[len(known)])
+
+        try:
+            with watched(look):
+                for result in results.values():
+                    look()
+                    here = assessed(result, situation)
+                    _ = here.predictions, here.advice  # computed now, while time and Ctrl-C are heeded
+                    known.append(here)
+                _ = Assessment(situation, known).advice
+        except KeyboardInterrupt:
+            stopped = Stopped.TIME if time.monotonic() >= deadline else Stopped.INTERRUPTED
+    left = list(results.values())[len(known) :]
+    return Assessment(situation, [*known, *(Assessed(r, situation, (), stopped) for r in left)], stopped)
 
 
 def assessed(result: Result, situation: Situation) -> Assessed:

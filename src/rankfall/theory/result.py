@@ -14,6 +14,7 @@ from rankfall.trajectory import Trajectory
 APPLIES = "applies"
 UP_TO = "applies up to a violation"
 DOES_NOT = "does not apply"
+NOT_EXAMINED = "not examined"
 
 Kind = Literal["theorem", "derived", "recalled", "conjecture"]
 KINDS = {
