@@ -933,7 +933,7 @@ def test_a_late_state_of_a_deeper_network_is_told_from_a_limit(rankfall, tmp_pat
     assert answer.code == 3  # it is not near a KKT point
     assert go_on(answer)[-1] == "3000"
     found = kept(answer, tmp_path / "limits")
-    assert answer.out.splitlines()[3].startswith("approximate: a late state, not the limit itself")
+    assert answer.out.splitlines()[3].startswith("not decided: a late state, not the limit itself")
     assert "block" not in row(answer, "stable rank")
     assert row(answer, "epsilon").startswith(f"{found.residuals['epsilon']:.1e} the weights are")
 

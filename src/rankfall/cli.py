@@ -395,11 +395,7 @@ def _refuse_network_options(ctx: typer.Context) -> None:
 def _is_finished(found: "Limit") -> bool:
     """Is there an answer, as far as this search was to go?"""
     from rankfall.limits import Verdict
-    from rankfall.limits.approximate import ENOUGH
 
-    if found.verdict is Verdict.APPROXIMATE:  # a late state is an answer if it is near enough
-        delta = found.residuals["delta"] / found.multipliers.sum()
-        return bool(max(found.residuals["epsilon"], delta) <= ENOUGH)
     if found.verdict is Verdict.NOT_UNIQUE:  # what else is missing, is so to the branch that is shown
         return len(found.missing) == 1
     return found.verdict.finished

@@ -112,11 +112,21 @@ def test_a_network_that_does_not_separate_the_data_has_no_distance():
 # Deeper networks
 
 
-def test_the_limit_of_a_deep_network_is_approximate_and_never_certified():
+def test_a_late_state_near_a_kkt_point_is_approximate_and_never_certified():
+    found = limit(Network.gaussian((2, 3, 3, 1), 1.0, 0.01, 0), rd.orthogonal_pair(), budget=500, show=False)
+    assert found.verdict == "approximate"
+    assert found.verdict.finished
+    assert not found.reached
+    assert found.residuals["epsilon"] <= 1e-3
+    assert str(found).startswith("Limit: approximate")
+
+
+def test_a_late_state_that_is_not_near_yet_is_not_decided_and_says_how_near_it_is():
     data = separable(6, 3, 5)
     found = limit(Network.gaussian((3, 5, 5, 1), 0.2, 1.0, 1), data, budget=3000, show=False)
-    assert found.verdict == "approximate"
+    assert found.verdict == "not decided"
     assert not found.reached
+    assert found.missing[-1] == "the budget of 3,000 steps is spent"
     assert any("late state" in sentence for sentence in found.missing)
     assert 0 <= found.residuals["epsilon"] < 0.3
     assert found.residuals["delta"] >= 0
@@ -126,7 +136,6 @@ def test_the_limit_of_a_deep_network_is_approximate_and_never_certified():
     assert epsilon == pytest.approx(found.residuals["epsilon"], rel=1e-6)
     assert 3 * found.multipliers @ found.margins / found.norm**2 == pytest.approx(1, abs=epsilon)  # Euler
     assert found.region is None
-    assert "approximate" in str(found)
 
 
 def test_a_linear_model_comes_near_to_the_support_vector_machine():

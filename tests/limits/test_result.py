@@ -88,7 +88,7 @@ def test_what_is_printed_starts_with_the_verdict_and_names_every_residual():
 
 def test_the_limit_of_a_linear_model_can_be_printed():
     found = limit(Network([[[0.1, 0.2]]]), PAIR, budget=50, show=False)
-    assert str(found).startswith("Limit: approximate")
+    assert str(found).startswith("Limit: not decided (a late state")
 
 
 def test_more_settings_leave_the_rest_as_it_was():

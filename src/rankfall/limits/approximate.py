@@ -31,9 +31,9 @@ ENOUGH = 1e-3  # an epsilon, relative to the weights, with which the search ends
 
 
 def approximate(network: Network, data: Data, loss: Loss, budget: int, seconds: float, show: bool) -> Limit:
-    """Follow the loss-clock flow, longer and longer, and judge the state at which budget or time end."""
+    """Follow the loss-clock flow until its state is near a KKT point, or budget or time are spent."""
     deadline = time.monotonic() + seconds
-    steps, clock, outcome = 0, 0.0, ""
+    steps, clock, interrupted, near = 0, 0.0, False, False
     epsilon, delta, multipliers, margins = np.inf, np.inf, np.zeros(data.n), np.full(data.n, -np.inf)
     span = 1.0
     while steps < budget and time.monotonic() < deadline:
@@ -54,28 +54,33 @@ def approximate(network: Network, data: Data, loss: Loss, budget: int, seconds: 
             )
         network, steps = run.network, steps + run.settings["steps"] + run.settings["rejected_steps"]
         clock += float(run.s[-1])
-        outcome = run.settings["outcome"]
+        interrupted = run.settings["outcome"].startswith("interrupted")
         margins = np.asarray(data.y * network(data.x))
-        if margins.min() > 0:
-            epsilon, delta, multipliers = kkt_distance(network, data)
-        if max(epsilon, delta / max(multipliers.sum(), 1e-300)) <= ENOUGH or not outcome.startswith(
-            "reached"
-        ):
+        try:
+            if margins.min() > 0:
+                epsilon, delta, multipliers = kkt_distance(network, data)
+        except KeyboardInterrupt:
+            interrupted = True
+        near = max(epsilon, delta / max(multipliers.sum(), 1e-300)) <= ENOUGH
+        if near or interrupted:
             break
         span *= 2
     separated = margins.min() > 0
     scaled = _scaled(network, float(margins.min())) if separated else network
-    stopped = () if outcome.startswith("reached") else (outcome,)
     missing: tuple[str, ...] = ("a late state, not the limit itself",)
     if not separated:
         missing = (f"{int((margins <= 0).sum())} of {data.n} samples are on the wrong side so far",)
+    if not near:
+        spent = "the budget of {:,} steps is" if steps >= budget else "the {:g} seconds are"
+        spent = spent.format(budget if steps >= budget else seconds) + " spent"
+        missing = (*missing, "interrupted" if interrupted else spent)
     return Limit(
-        verdict=Verdict.APPROXIMATE if separated else Verdict.NOT_DECIDED,
-        missing=missing + stopped,
+        verdict=Verdict.APPROXIMATE if near else Verdict.NOT_DECIDED,
+        missing=missing,
         network=with_origin(scaled, f"late state of ({network.origin})"),
         multipliers=multipliers,
         margins=margins / margins.min() if separated else margins,
-        residuals={"epsilon": epsilon, "delta": delta} if separated else {},
+        residuals={"epsilon": epsilon, "delta": delta} if np.isfinite(epsilon) else {},
         region=None,
         kinks=(),
         optimality=None,

@@ -282,7 +282,8 @@ class Search:
         wrong = int((q <= 0).sum())
         if walk.pull.normalised:
             missing = (f"{wrong} of {len(q)} samples are on the wrong side so far", *missing)
-        loss = float(np.exp(walk.pull.log_loss(walk.outputs)))
+        with np.errstate(over="ignore"):  # a loss may be infinite; its logarithm is not
+            loss = float(np.exp(walk.pull.log_loss(walk.outputs)))
         return self.finish(
             verdict=Verdict.NOT_DECIDED,
             missing=missing,
@@ -318,10 +319,14 @@ class Search:
         k = inside.shape[1]
         return np.concatenate([rows[..., :k] @ inside.T, rows[..., k:]], axis=-1)
 
-    def _optimality(self, point: Point) -> Optimality:
+    def _optimality(self, point: Point) -> Optimality | None:
+        """Whether the point is globally optimal; None after Ctrl-C, for the limit is known all the same."""
         region, y = self.walk.region, self.walk.pull.y
         judge = optimality_of_both if self.both else optimality_of_fixed
-        found = judge(point.w, point.a, region.x, y, region.slope, point.multipliers)
+        try:
+            found = judge(point.w, point.a, region.x, y, region.slope, point.multipliers)
+        except KeyboardInterrupt:
+            return None
         return found if found.better is None else replace(found, better=self.to_user(found.better))
 
     def _compare(self, point: Point) -> Any:

@@ -24,7 +24,7 @@ from rankfall.limits.leaps import leap
 from rankfall.limits.proof import Proof, document_of, prove, proved_point
 from rankfall.limits.result import Limit
 from rankfall.limits.verdict import Verdict
-from rankfall.progress import progress
+from rankfall.progress import Progress, progress
 
 LARGE = 20_000  # pairs of neuron and sample up to which every kink is met exactly
 LOOSE = 1e-4  # the tolerance of the adaptive flow for larger ones
@@ -44,7 +44,7 @@ class Error:
     walk: Walk
     failed: bool = False
 
-    def at(self, walk: Walk, deadline: float) -> float:
+    def at(self, walk: Walk, deadline: float, shown: Progress) -> float:
         """The distance of the two runs at the time of the first; infinity if the second is not there."""
         twin, goal = self.walk, walk.log_time
         try:
@@ -56,6 +56,7 @@ class Error:
                 if piece.other_clock(piece.cut) >= goal:
                     stop = _place(piece, goal)
                 twin.take(piece, stop)
+                shown.update(min(twin.steps / (walk.steps + 1), 0.99), "a second run, to compare")
                 if stop is not None:
                     break
         except Stalled:
@@ -98,7 +99,8 @@ class FixedSecondLayer(Search):
             if large:
                 return self._large(found, proof)
             while True:
-                distance = error.at(self.walk, self.deadline)
+                with progress("limit", self.show) as shown:
+                    distance = error.at(self.walk, self.deadline, shown)
                 if distance <= SAFE * proof.room:
                     return self._certified(found, proof, distance)
                 if not twins or not distance <= 1e3 * proof.room or self.late:

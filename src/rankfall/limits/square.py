@@ -49,6 +49,8 @@ class SquareLoss(Search):
         f = walk.outputs_of(weights)
         gradient, slopes = subgradient(weights, walk.region, walk.pull(f), self.both)
         misfit = float(np.abs(f - walk.pull.y).max() / max(np.abs(walk.pull.y).max(), 1e-300))
+        with np.errstate(over="ignore"):
+            loss = float(np.exp(walk.pull.log_loss(f)))
         kind = "interpolates" if misfit <= self.tol else "least squares: the loss does not go to zero"
         return self.finish(
             verdict=Verdict.NOT_DECIDED if missing else Verdict.FOLLOWED,
@@ -61,5 +63,5 @@ class SquareLoss(Search):
             slopes=np.where(
                 walk.region.side == 0, slopes, np.where(walk.region.side > 0, 1.0, walk.region.slope)
             ),
-            more={"end": kind, "loss_at_end": float(np.exp(walk.pull.log_loss(f))), "distance": distance},
+            more={"end": kind, "loss_at_end": loss, "distance": distance},
         )

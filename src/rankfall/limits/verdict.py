@@ -39,7 +39,7 @@ MEANINGS = {
         "reached. But the route to that state was approximate, and the flow itself may end elsewhere."
     ),
     Verdict.APPROXIMATE: (
-        "This is a late state of the flow, not its end; the residuals say how near it is to a KKT point."
+        "This is a late state of the flow, near its end; the residuals say how near it is to a KKT point."
     ),
     Verdict.NOT_UNIQUE: (
         "The flow comes to a point from which several solutions leave. Each branch that was followed is told."
