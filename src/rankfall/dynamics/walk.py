@@ -20,6 +20,7 @@ FLAT = 1e-10  # the share of its pulls that moves a neuron at rest
 GONE = 1e-150  # the share of a sample that pulls no more: its margin is larger than others by 345
 ROUNDING = 1e-15  # of a sum, relative to its terms
 NOISE = 1e-6  # the most that rounding may add to the pulls
+LOST = 10.0  # times its rounding: a sum of pulls that is smaller is none
 GROWTH = 4.0  # of the step size, at the most
 
 
@@ -181,7 +182,8 @@ class Walk:
         f, r = self.outputs, self.present_pulls()
         if np.isinf(self._next):
             self._next = self._natural(r)
-        u, longest = self.region.pulls(r), min(self._next, most)
+        u = self.region.pulls(r)
+        longest = min(self._next, most, self._longest(u))
         step = min(longest, max(self._guess_step(u, longest), GROWTH * self._calm))
         while True:
             motion = self._motion(f, step)
@@ -198,8 +200,6 @@ class Walk:
             if rough <= 1 or step < 1e-14 * abs(self.clock):
                 break
             step *= max(0.1, 0.8 * rough ** (-1 / STAGES))
-        if self._lost(u, step):
-            raise AtRest("at rest: the pulls balance each other, and what is left of them is rounding")
         whole = np.concatenate([f[None], outputs])
         theta, hits = self._first_event(motion, whole, np.concatenate([r[None], pulls]))
         piece = Piece(
@@ -218,14 +218,16 @@ class Walk:
         self._calm = 0.0 if hits else float(step)  # after a step without event, the next may be longer
         return piece
 
-    def _lost(self, u: np.ndarray, step: float) -> bool:
-        """Is the rounding of pulls u that cancel larger than the tolerance, after a step of this length?"""
-        a = np.abs(self.second)
-        rounding = ROUNDING * step * float((a * (np.abs(u) @ self.lengths)).max())
-        if rounding <= self.rtol * self.largest:
-            return False
-        moves = step * float((a * np.linalg.norm(u @ self.region.x, axis=1)).max())
-        return rounding > self.rtol * (self.largest + moves)
+    def _longest(self, u: np.ndarray) -> float:
+        """The longest step in which the rounding of pulls u that cancel stays within the tolerance."""
+        a, size = np.abs(self.second), self.largest
+        rounding, moves = ROUNDING * (np.abs(u) @ self.lengths), np.linalg.norm(u @ self.region.x, axis=1)
+        error, way = float((a * rounding).max()), float((a * moves).max())
+        if error <= self.rtol * way or not size > 0:
+            return np.inf
+        if (moves <= LOST * rounding)[(a > 0) | self.train_second].all():
+            raise AtRest("at rest: the pulls balance each other, and what is left of them is rounding")
+        return self.rtol * size / (error - self.rtol * way)
 
     def _guess_step(self, u: np.ndarray, longest: float) -> float:
         """A little beyond the first crossing, if velocities stayed as they are."""

@@ -32,7 +32,7 @@ class SquareLoss(Search):
             if self._rests_at(weights):
                 missing = ()
                 break
-        if self.rests and not self.both and self._rests_at(walk.weights):
+        if self.rests and self._rests_at(walk.weights):
             weights, missing = walk.weights, ()
         return self._limit(weights, missing, distance)
 

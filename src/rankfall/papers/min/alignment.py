@@ -11,7 +11,7 @@ from rankfall.dynamics import exact_flow
 from rankfall.limits import limit
 from rankfall.loss import exponential
 from rankfall.network import Network
-from rankfall.papers.claim import Check, Claim, at_least, at_most, between
+from rankfall.papers.claim import Check, Claim, at_least, at_most, between, with_certificates
 from rankfall.papers.experiment import Experiment, finished
 from rankfall.theory.early_flow import EARLY, EarlyFlow
 from rankfall.theory.min_alignment import ACTIVE
@@ -20,6 +20,7 @@ from rankfall.trajectory import Trajectory
 
 N, DIM, WIDTH, ANGLE = 8, 6, 16, 0.65 * np.pi
 LATE, EARLY_RECORDS, LATE_RECORDS = 1000.0, 48, 24
+END = "limit"  # its certificate
 
 
 def run_alignment(seed: int) -> xr.Dataset:
@@ -37,7 +38,7 @@ def run_alignment(seed: int) -> xr.Dataset:
         exact_flow(net, data, exponential.sum, LATE, measures=kept, record=list(times), show=False)
     )
     end = limit(run, data, exponential.sum, optimality=False, show=False)
-    return _measured(run, start, early).assign(
+    found = _measured(run, start, early).assign(
         end_stable_rank=end.stable_rank,
         certified=float(end.reached),
         separation=start.mu,
@@ -45,6 +46,7 @@ def run_alignment(seed: int) -> xr.Dataset:
         takes_off=early.end,
         size=float(np.linalg.norm(start.w) * np.sqrt(WIDTH) / order(start.mu, N)),
     )
+    return with_certificates(found, seed, {END: end})
 
 
 def order(mu: float, n: int) -> float:
@@ -180,7 +182,7 @@ ALIGNMENT = Experiment(
     about=(
         "8 orthogonally separable samples in 6 dimensions, the classes in cones at 117 degrees; 16 ReLU "
         "neurons, both layers trained from a balanced start of the size that Theorem 1 asks for; exact flow "
-        "of the summed exponential loss to t = 1000, and its certified limit. tₑ is the time at which an "
+        "of the summed exponential loss to t = 1000, and its limit. tₑ is the time at which an "
         "output reaches 0.01. The constant in the size of the start is not printed: we take 1, and "
         "its norm is 10⁻¹¹ to 10⁻¹⁶. The paper's own runs are on MNIST."
     ),
@@ -236,18 +238,19 @@ ALIGNMENT = Experiment(
         Claim(
             sentence="The stable rank of the first layer ends at 2 or below.",
             source="ICLR, Theorem 1",
-            metric="stable rank of W in the certified limit",
+            metric="stable rank of W in the limit",
             measure=lambda runs: runs.end_stable_rank,
             expected=at_most(2.0, "the number in the theorem"),
             hypotheses=(
                 MU,
                 SIZE,
                 Check(
-                    "share of the limits that are certified",
+                    "share of the limits that were reached",
                     lambda runs: runs.certified,
-                    at_least(1.0, "every limit has its certificate"),
+                    at_least(1.0, "the flow was followed to its end"),
                 ),
             ),
+            proofs=(END,),
         ),
         Claim(
             sentence="The loss falls at least like 1/t.",

@@ -8,7 +8,7 @@ from rankfall import plot
 from rankfall.data import Data
 from rankfall.limits import limit
 from rankfall.network import Network
-from rankfall.papers.claim import Check, Claim, at_least, at_most
+from rankfall.papers.claim import Check, Claim, at_least, at_most, with_certificates
 from rankfall.papers.experiment import Experiment
 from rankfall.papers.phuong.separable import VANISHED, degrees_to
 from rankfall.theory.phuong_lampert import class_margins
@@ -26,6 +26,7 @@ def run_support(seed: int) -> xr.Dataset:
     assert ends is not None
     shape = len(TURNS), len(SCALES)
     size, off, residual, certified = (np.zeros(shape) for _ in range(4))
+    proofs = {}
     for at in np.ndindex(*shape):
         lengths = SCALES[at[1]] * LENGTHS
         first = lengths[:, None] * np.array([_unit(85), _unit(TURNS[at[0]]), _unit(-95)])
@@ -34,8 +35,9 @@ def run_support(seed: int) -> xr.Dataset:
         long = np.linalg.norm(end.W, axis=1)
         size[at], residual[at] = long[1] / long[0], max(end.residuals.values())
         off[at], certified[at] = degrees_to(end.W[0], ends.plus), end.reached
+        proofs[_named(TURNS[at[0]], SCALES[at[1]])] = end
     names = ("turn", "scale")
-    return xr.Dataset(
+    found = xr.Dataset(
         {
             "size": (names, size),
             "off": (names, off),
@@ -45,6 +47,12 @@ def run_support(seed: int) -> xr.Dataset:
         },
         {"turn": list(TURNS), "scale": list(SCALES)},
     )
+    return with_certificates(found, seed, proofs)
+
+
+def _named(turn: int, scale: float) -> str:
+    """The name of a certificate."""
+    return f"from {turn} degrees, scale {scale:g}"
 
 
 def _unit(degrees: float) -> np.ndarray:
@@ -99,6 +107,7 @@ SUPPORT = Experiment(
             measure=lambda runs: runs["size"].sel(scale=1.0)[..., runs.turn >= 150],
             expected=at_most(VANISHED, "shorter than this is none; both end at exactly 0"),
             hypotheses=(_CERTIFIED, _UNSUPPORTED),
+            proofs=tuple(_named(turn, 1.0) for turn in TURNS if turn >= 150),
             note="The pull of x₂ ends before the neuron has turned to x₁, which pulls for ever.",
         ),
         Claim(
@@ -108,6 +117,7 @@ SUPPORT = Experiment(
             measure=lambda runs: runs["size"][..., runs.scale <= 0.1],
             expected=at_least(1e-3, "a tenth of the ratio of the lengths at the start, 0.0147"),
             hypotheses=(_CERTIFIED, _UNSUPPORTED),
+            proofs=tuple(_named(turn, scale) for turn in TURNS for scale in SCALES if scale <= 0.1),
         ),
         Claim(
             sentence="The neuron that sees x₁ and x₂ ends along the max-margin vector from all six sizes.",
@@ -116,6 +126,7 @@ SUPPORT = Experiment(
             measure=lambda runs: runs.off,
             expected=at_most(1e-5, "limits are known to 1e-10, and directions to the root of it"),
             hypotheses=(_CERTIFIED,),
+            proofs=tuple(_named(turn, scale) for turn in TURNS for scale in SCALES),
         ),
     ),
 )
