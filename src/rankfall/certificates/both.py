@@ -114,7 +114,10 @@ class _Clusters:
             return Missing("the equations are too nearly singular: groups or support vectors are dependent.")
         inverse, last = np.linalg.inv(scaled), np.inf
         frame = self._point(now, bits, 0.5)
-        inside = check.Point(self.problem.checked, check.read(frame.document(), check.FORM["point"], ""))
+        try:
+            inside = check.Point(self.problem.checked, check.read(frame.document(), check.FORM["point"], ""))
+        except check.Malformed as error:
+            return Missing(f"the point cannot be checked: {error}")
         for _ in range(_TURNS):
             residual, below = self._residual(inside, now)
             size = max(map(abs, residual))

@@ -2,7 +2,7 @@
 
    In a page, as a plain script, this file defines two functions; in Node it exports them:
      checkText(text, data)            the text of a certificate, as it stands in its file
-     checkCertificate(document, data) the same, parsed (JSON.parse does not see keys that occur twice)
+     checkCertificate(document, data) the same, parsed (JSON.parse overlooks keys that occur twice, and 1.0)
    Both return {accepted, claims: [{claim, holds, sentence}], malformed, told, milliseconds}. `data` are the
    reader's own samples, {x: rows of numbers, y: labels}: then the certificate must be about these.
 
@@ -26,11 +26,26 @@
   function demand(holds, sentence) { if (!holds) throw new Refused(sentence); }
   function expect(holds, sentence) { if (!holds) throw new Malformed(sentence); }
 
+  const DEEPEST = 20; // levels of nesting in a document
+  const NUMERAL = 100; // characters of a number of JSON
+  const DIGITS = 100000; // hexadecimal digits of an integer
+  const UNKNOWNS = { "first layer": 20000, "both layers": 1000 }; // multipliers, kinks and amplitudes
+  const MEMORY = 2 ** 33; // bits that a matrix may take
+  const WORK = 2 ** 34; // bits that an elimination may multiply
+
+  /* A matrix must not take more than a gigabyte: 300 bits and its own for each entry. */
+  function affordable(entries, size) {
+    expect(entries * (size + 300) <= MEMORY, "it is too large: a matrix would take more than a gigabyte.");
+  }
+
+  /* Text of a file without line breaks and signs that are not seen: it must not look like a verdict. */
+  function plain(text) {
+    const code = (sign) => `\\u${sign.codePointAt(0).toString(16).padStart(4, "0")}`;
+    return text.replace(/[\p{C}\p{Z}]/gu, (sign) => (sign === " " ? sign : code(sign)));
+  }
+
   // ---------------------------------------------------------------------------------------------------------
   // JSON without repeated keys, NaN and infinity. Numbers with a point or an exponent are no whole numbers.
-
-  const DEEPEST = 900; // levels of nesting; Python's reader gives up soon after
-  const DIGITS = 4300; // of a whole number: what Python reads
 
   class Real {
     constructor(spelled) { this.value = Number(spelled); }
@@ -38,8 +53,6 @@
 
   function parse(text) {
     const blank = /[ \t\n\r]*/y;
-    const plain = /"[^"\\\u0000-\u001f]*"/y;
-    const escaped = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y;
     const number = /-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?/y;
     const words = { t: ["true", true], f: ["false", false], n: ["null", null] };
     let at = 0;
@@ -53,17 +66,26 @@
       return found;
     }
     function string() {
-      const short = take(plain);
-      if (short) return short[0].slice(1, -1);
-      const long = take(escaped);
-      return long ? JSON.parse(long[0]) : fail("no text");
+      let end = text.indexOf('"', at + 1);
+      if (text[at] !== '"' || end < 0) fail("no text");
+      let found = text.slice(at + 1, end);
+      if (/[\\\u0000-\u001f]/.test(found)) { // JSON.parse knows what may be escaped, and how
+        for (end = at + 1; end < text.length && text[end] !== '"';) end += text[end] === "\\" ? 2 : 1;
+        try {
+          found = JSON.parse(text.slice(at, end + 1));
+        } catch {
+          fail("no text");
+        }
+      }
+      at = end + 1;
+      return found;
     }
     function numeral() {
       const found = take(number);
       if (!found) fail("nothing that can be read");
-      if (found[1] || found[2]) return new Real(found[0]);
-      expect(found[0].replace("-", "").length <= DIGITS, "a number has too many digits.");
-      return Number(found[0]) + 0;
+      expect(found[0].length <= NUMERAL, `a number has more than ${NUMERAL} characters.`);
+      expect(Number.isFinite(Number(found[0])), `${found[0]} is not a finite number.`);
+      return found[1] || found[2] ? new Real(found[0]) : Number(found[0]) + 0;
     }
     function sequence(end, depth, one) {
       at += 1;
@@ -79,7 +101,7 @@
       }
     }
     function value(depth) {
-      expect(depth <= DEEPEST, "this is not JSON: it is nested too deeply.");
+      expect(depth <= DEEPEST, "it is nested too deeply.");
       const first = text[at];
       if (first === '"') return string();
       if (first === "[") {
@@ -112,6 +134,14 @@
     skip();
     if (at < text.length) fail("more than one value");
     return found;
+  }
+
+  /* Of a parsed document, whose reader may have had no such limit. */
+  function nested(document) {
+    const branches = (each) => typeof each === "object" && each !== null && !(each instanceof Real);
+    let level = [document];
+    for (let depth = 0; depth <= DEEPEST; depth += 1) level = level.filter(branches).flatMap(Object.values);
+    return level.length > 0;
   }
 
   /* What is told without proof, as plain values. */
@@ -153,8 +183,10 @@
     return { above: found[1] ? -whole : whole, shift: Math.max(shift, 0), spelled: value };
   }
 
-  /* An integer of any length as Python's hex() spells it, and only so. */
+  /* An integer as Python's hex() spells it, and only so. */
   function integer(value, where) {
+    const short = typeof value !== "string" || value.length <= DIGITS + 3;
+    expect(short, `${where} has more than ${DIGITS} digits.`);
     const good = typeof value === "string" && value !== "-0x0" && /^-?0x(?:0|[1-9a-f][0-9a-f]*)$/.test(value);
     expect(good, `${where} must be an integer as hex() spells it.`);
     return value.startsWith("-") ? -BigInt(value.slice(1)) : BigInt(value);
@@ -197,7 +229,7 @@
     return (value, where) => {
       expect(isObject(value), `${where} must be an object.`);
       const unknown = Object.keys(value).find((key) => !kinds.has(key));
-      expect(unknown === undefined, `${where} has an unknown key: ${String(unknown).slice(0, 80)}.`);
+      expect(unknown === undefined, `${where} has an unknown key: ${plain(String(unknown).slice(0, 80))}.`);
       const found = {};
       for (const [name, kind] of kinds) {
         if (Object.hasOwn(value, name)) found[name] = kind(value[name], `'${name}'`);
@@ -322,12 +354,11 @@
     positive() { return this.above > 0n; }
     /* Not below the square root, and nearly it. */
     root() { return new Ratio(isqrt(up(this.above * UNIT * UNIT, this.below)) + 1n, UNIT); }
-    /* For sentences only. */
-    told(digits) {
+    /* A double in the shortest spelling that reads back as it: a rounded one might say what is not proved. */
+    told() {
       const size = bits(this.above) - bits(this.below);
-      const near = moved(this.above, 64 - size) / this.below;
-      const short = Number((Number(near) * 2 ** (size - 64)).toPrecision(digits));
-      return short !== 0 && Math.abs(short) < 1e-4 ? short.toExponential() : String(short);
+      const near = Number(moved(this.above, 64 - size) / this.below) * 2 ** -64 * 2 ** size;
+      return near !== 0 && Math.abs(near) < 1e-4 ? near.toExponential() : String(near);
     }
   }
   const ZERO = new Ratio(0n);
@@ -460,12 +491,12 @@
   }
 
   /* The rank of an integer matrix, modulo a prime if one is given, else of rationals without fractions
-     (Bareiss). */
-  function rankOf(matrix, prime = 0n) {
+     (Bareiss). It stops when the rank is known to be larger than `enough`. */
+  function rankOf(matrix, prime = 0n, enough = Infinity) {
     let rows = prime ? matrix.map((row) => row.map((value) => ((value % prime) + prime) % prime)) : matrix;
     let found = 0;
     let last = 1n;
-    for (let k = 0; rows.length && k < rows[0].length; k += 1) {
+    for (let k = 0; rows.length && k < rows[0].length && found <= enough; k += 1) {
       const place = rows.findIndex((row) => row[k] !== 0n);
       if (place < 0) continue;
       const pivot = rows[place];
@@ -553,7 +584,8 @@
 
   /* The samples of the certificate, or the reader's; where there are both they must be equal. */
   function samples(told, data) {
-    const held = "x" in told && "y" in told;
+    const held = "x" in told;
+    expect(held === "y" in told, "the certificate must hold both 'x' and 'y', or none of them.");
     const given = data !== undefined && data !== null;
     expect(held || given, "the certificate does not hold the data: give them too.");
     const own = (row) => Array.from(row, spelled);
@@ -584,7 +616,7 @@
       const fits = this.both ? second === null : second !== null && second.length === told.width;
       expect(fits, "'second_layer' must be null or 'width' numbers, as 'trained' says.");
       [this.n, this.d, this.width] = [x.length, x[0].length, told.width];
-      [this.bias, this.loss] = [told.bias, told.loss];
+      [this.bias, this.loss, this.unknowns] = [told.bias, told.loss, UNKNOWNS[told.trained]];
       [this.slope, this.one] = [slope.above, slope.below];
       this.y = y.map(({ above }) => above);
       const outputs = dyadic(second ?? []);
@@ -593,12 +625,22 @@
       this.sx = inputs.shift;
       const end = this.bias ? [1n << BigInt(this.sx)] : [];
       this.x = x.map((_, i) => [...inputs.values.slice(i * this.d, (i + 1) * this.d), ...end]);
-      this.G = products(this.x, this.x);
       this.below = 1n << BigInt(2 * this.sx); // of G
-      this.lengths = this.G.map((row, k) => new Ratio(row[k], this.below).root()); // |x_k|, rounded up
+      this.bits = 2 * bits(largest(this.x)); // of the entries of G, but for their sum
     }
 
     get linear() { return this.slope === this.one; }
+
+    /* The Gram matrix; and |x_k|, rounded up. */
+    get G() {
+      if (!this.gram) affordable(this.n ** 2, this.bits);
+      this.gram ??= products(this.x, this.x);
+      return this.gram;
+    }
+    get lengths() {
+      this.roots ??= this.G.map((row, k) => new Ratio(row[k], this.below).root());
+      return this.roots;
+    }
   }
 
   // ---------------------------------------------------------------------------------------------------------
@@ -615,6 +657,9 @@
         this.support.filter((i) => pattern[i] === "0").map((i) => [g, i])); // the kinks with a number mu
       const fits = told.kinks.length === this.pairs.length;
       expect(fits, "'kinks' must be a number for each '0' of a support vector.");
+      const unknowns = this.pairs.length + this.support.length + (told.amplitudes ?? []).length;
+      const few = unknowns <= p.unknowns;
+      expect(few, `it is too large: there are more than ${p.unknowns} unknowns.`);
       this.tau = told.tau === undefined ? null : Ratio.of(told.tau);
       this.den = told.denominator;
       this.kinks = told.kinks;
@@ -629,6 +674,8 @@
       this.belowMu = this.den * p.one;
       this.belowT = this.belowMu * p.below;
       this.belowQ = this.belowT * p.one * this.belowC;
+      this.bits = bits(largest([[this.den, ...this.lam, ...this.kinks, ...this.c]])) + bits(p.one) + p.bits;
+      affordable(this.groups.length * p.n, this.bits); // these are the bits of t, but for sums
       this.t = dots(p, this, p.G, p.y, this.lam, this.kinks);
       this.q = margins(p, this, this.t, p.y, this.c);
       this.problem = p;
@@ -640,8 +687,6 @@
       this.squared ??= this.mu.map((row, g) => sum(this.support.map((i) => p.y[i] * row[i] * this.t[g][i])));
       return this.squared;
     }
-
-    isKink(g, i) { return this.patterns[g][i] === "0" && this.support.includes(i); }
   }
 
   /* t_gk = sum_i y_i mu_gi G_ik. The long numbers lam_i G_ik are shared by all groups: added, not
@@ -741,7 +786,8 @@
   }
 
   /* lam > 0; c > 0; alpha lam <= mu <= lam at kinks; sign(a) t >= 0 at "+" and <= 0 at "-"; q >= 1. Not
-     strictly: where t = 0 every slope from alpha to 1 is in Clarke's subdifferential. */
+     strictly: where t = 0 every slope from alpha to 1 is in Clarke's subdifferential; and t = 0 exactly for
+     a sample that is orthogonal to all that v_g is made of. */
   function inequalitiesHold(p, point, errors) {
     const near = errors.mu.times(new Ratio(point.belowMu)).ceil();
     for (const i of point.support) {
@@ -760,7 +806,9 @@
       for (let k = 0; k < p.n; k += 1) {
         const side = pattern[k];
         const ahead = point.signs[g] * point.t[g][k] * (side === "+" ? 1n : -1n);
-        const good = side === "0" ? errors.exact || supports.has(k) : ahead >= nearT[k];
+        const right = side === "0" ? errors.exact || supports.has(k) : ahead >= nearT[k];
+        const apart = (i) => p.G[i][k] === 0n || (pattern[i] !== "0" && point.P[g][i] === 0n);
+        const good = right || point.support.every(apart);
         demand(good, `group ${g} is not shown to be at '${side}' of sample ${k}.`);
       }
     });
@@ -797,11 +845,12 @@
       for (const g of groups) common += weighted[g][i] * point.P[g][k];
       return inner * common;
     };
-    const start = new Map();
-    pairs.forEach(([g], e) => { if (!start.has(g)) start.set(g, e); });
-    const first = sample.map((_, e) => (e < kinks ? start.get(pairs[e][0]) : 0));
+    const begin = new Map();
+    pairs.forEach(([g], e) => { if (!begin.has(g)) begin.set(g, e); });
+    const first = sample.map((_, e) => (e < kinks ? begin.get(pairs[e][0]) : 0));
     const places = 2 * (p.sx + p.sa + bits(p.one) - 1);
     const size = sample.map((_, e) => half(bits(entry(e, e)) - places));
+    affordable(first.reduce((total, start, e) => total + e + 1 - start, 0), 120);
     const rows = sample.map((_, e) => Array.from({ length: e + 1 - first[e] }, (__, place) => {
       const f = first[e] + place;
       return moved(entry(e, f), 120 - places - size[e] - size[f]);
@@ -816,7 +865,7 @@
     const length = new Ratio(isqrt(dot(scaled, scaled)) + 1n, UNIT);
     const weakest = new Ratio(point.belowC, least(point.c)); // c_g > 0: the a_j of a group are not 0
     const v = length.times(weakest.over(tau).root()); // sqrt(c_g) |v_g* - v_g| <= |W* - W|
-    const mu = length.over(tau).over(Ratio.power(Math.min(...size)));
+    const mu = length.over(tau).over(Ratio.power(least(size)));
     return { exact: false, mu, v, c: ZERO };
   }
 
@@ -829,6 +878,7 @@
     const { support: S, pairs, kinks, tau, P, c, t } = point;
     const sized = [...S.map((i) => point.lam[i]), ...pairs.map(([, i]) => point.lam[i]), ...c];
     demand(least(sized) > 0n, "multipliers and amplitudes must be positive.");
+    affordable(sized.length ** 2, 2 * point.bits);
     const h = sized.map((value) => 1n << BigInt(bits(value) - 1));
     const unit = {
       lam: Array(p.n).fill(0n),
@@ -943,7 +993,7 @@
     if (!p.linear) {
       point.groups.forEach((group, g) => group.forEach((j) => keepsSides(p, point, near, line, g, j)));
     }
-    return `every gradient flow from within ${radius.told(6)} of the given state ends in this direction.`;
+    return `every gradient flow from within ${radius.told()} of the given state ends in this direction.`;
   }
 
   /* z_ji = B_j.x_i over `below`: B is given by coefficients of the samples, or by features. */
@@ -954,6 +1004,7 @@
     const good = claim.start.length === p.width && claim.start.every((row) => row.length === k);
     expect(good, `'start' must be ${p.width} rows of ${k} numbers.`);
     const { values, shift } = dyadic(claim.start.flat());
+    affordable(p.width * p.n, bits(largest([values])) + p.bits);
     const rows = claim.start.map((_, j) => values.slice(j * k, (j + 1) * k));
     return { z: products(rows, basis), below: 1n << BigInt(shift + (bySamples ? 2 : 1) * p.sx) };
   }
@@ -1031,6 +1082,7 @@
      may be off. */
   function innerProducts(p, point, errors) {
     if (point.inner) return point.inner;
+    affordable(point.groups.length ** 2, 640);
     const near = new Rounded(p, point, errors);
     const pulls = near.mu.map((row) => row.map((value, i) => p.y[i] * value));
     const t = near.t.map((row, g) => (p.bias ? row.map((value) => value - sum(pulls[g])) : row));
@@ -1044,8 +1096,8 @@
 
   /* The rank of W without biases is r. It is that of t without biases. At least r: by elimination modulo a
      prime if the point is exact; else N of r groups, scaled, has no eigenvalue below tau, and tau is above
-     its error. At most r: the number of support vectors or features, elimination if the numbers are short,
-     or `rankAtMost`. */
+     its error. At most r: the number of support vectors or features, elimination if that is not too much
+     work, or `rankAtMost`. */
   function rank(p, point, errors, claim) {
     const r = claim.rank;
     let highest = Math.min(point.support.length, p.d);
@@ -1054,7 +1106,8 @@
       const bias = point.mu.map((row) => (p.bias ? dot(p.y, row) * p.below : 0n));
       const t = point.t.map((row, g) => row.map((value) => value - bias[g]));
       shown = rankOf(t, PRIME) >= r;
-      if (bits(point.den) * t.length < 50000) highest = rankOf(t);
+      const work = (r + 1) ** 2 * t.length * p.n * bits(largest(t));
+      if (shown && work < WORK) highest = rankOf(t, 0n, r);
     } else {
       const groups = claim.groups ?? [];
       expect(groups.length === r && groups.every((g) => g < point.t.length), `'groups' must be ${r} groups.`);
@@ -1081,7 +1134,10 @@
     const kinks = (g) => point.support.filter((i) => point.patterns[g][i] === "0");
     const bounds = [() => "", (g) => String(point.signs[g]), (g) => kinks(g).join()].map((name) => {
       const classes = new Map();
-      for (const g of alive) classes.set(name(g), [...(classes.get(name(g)) ?? []), g]);
+      for (const g of alive) {
+        if (!classes.has(name(g))) classes.set(name(g), []);
+        classes.get(name(g)).push(g);
+      }
       return [...classes.values()].reduce((total, own) => {
         const held = (i) => own.filter((g) => point.patterns[g][i] === "0").length;
         const free = point.support.filter((i) => held(i) === 0);
@@ -1196,7 +1252,8 @@
     if ("samples" in claim) {
       const [i, k] = claim.samples;
       expect(claim.samples.length === 2 && i < p.n && k < p.n, "'samples' must be two samples.");
-      const onRay = p.G[i][k] > 0n && p.G[i][k] * p.G[i][k] === p.G[i][i] * p.G[k][k];
+      const [own, both, other] = [[i, i], [i, k], [k, k]].map(([e, f]) => dot(p.x[e], p.x[f]));
+      const onRay = both > 0n && both * both === own * other;
       demand(onRay && p.y[i] !== p.y[k], `${i} and ${k} are not on one ray with different labels.`);
       return `no such network separates the data: ${i} and ${k} are on one ray, with different labels.`;
     }
@@ -1220,9 +1277,9 @@
     const excluded = {
       "<=": above, "<": !bound.exceeds(low), ">=": below, ">": !high.exceeds(bound), "=": above || below,
     }[relation];
-    const told = `${quantity} ${relation} ${bound.told(6)}`;
+    const told = `${quantity} ${relation} ${bound.told()}`;
     demand(excluded, `${told} is not refuted.`);
-    return `${told} is false here, against ${claim.id}: ${claim.sentence}`;
+    return `${told} is false here, against ${plain(claim.id)}: ${plain(claim.sentence)}`;
   }
 
   // ---------------------------------------------------------------------------------------------------------
@@ -1261,6 +1318,7 @@
   }
 
   function judge(document, data, report) {
+    expect(!nested(document), "it is nested too deeply.");
     const told = CERTIFICATE(document, "the certificate");
     for (const key of ["followed", "estimated"]) if (key in told) report.told[key] = plainly(told[key]);
     const claims = claimsOf(told);
@@ -1284,7 +1342,7 @@
       if (name === "optimal") return optimal(...known, claim);
       const [low, high] = (name === "rank" ? rank : stableRank)(...known, claim);
       proved.set(name, [low, high]);
-      const value = name === "rank" ? low.told(12) : `from ${low.told(12)} to ${high.told(12)}`;
+      const value = name === "rank" ? low.told() : `from ${low.told()} to ${high.told()}`;
       return `the ${name} of the first layer (without biases) is ${value}.`;
     }
 
@@ -1314,7 +1372,7 @@
     }
     const report = checkText(text);
     const line = ({ claim, holds, sentence }) => `${holds ? "proved" : "REFUSED"}  ${claim}: ${sentence}`;
-    const told = ([key, value]) => `${key} (not proved): ${JSON.stringify(value)}`.slice(0, 300);
+    const told = ([key, value]) => plain(`${key} (not proved): ${JSON.stringify(value)}`).slice(0, 300);
     if (report.malformed) console.log(`Nothing is checked: ${report.malformed}`);
     else console.log([...report.claims.map(line), ...Object.entries(report.told).map(told)].join("\n"));
     return report.malformed ? 2 : report.accepted ? 0 : 1;

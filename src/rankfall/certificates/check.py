@@ -25,7 +25,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import compress
+from functools import cached_property
+from itertools import chain, compress
 from math import floor, isqrt
 from operator import mul
 from typing import Any
@@ -33,6 +34,10 @@ from typing import Any
 UNIT = 1 << 320  # rounded numbers are integers in units of 2^-320, and their errors are accounted for
 PRIME = 2**61 - 1
 CORNERS = 14  # support vectors of one class up to which all corners are looked at
+DEEPEST = 20  # levels of nesting in a document
+NUMERAL, DIGITS = 100, 100_000  # characters of a number of JSON, and hexadecimal digits of an integer
+UNKNOWNS = {"first layer": 20_000, "both layers": 1_000}  # multipliers, kinks and amplitudes
+MEMORY, WORK = 2**33, 2**34  # bits that a matrix may take, and bits that an elimination may multiply
 Data = tuple[Sequence[Sequence[float]], Sequence[float]]
 
 
@@ -56,6 +61,11 @@ def expect(holds: bool, sentence: str) -> None:
         raise Malformed(sentence)
 
 
+def affordable(entries: int, bits: int) -> None:
+    """A matrix with so many entries must not take more than a gigabyte: 300 bits and its own for each."""
+    expect(entries * (bits + 300) <= MEMORY, "it is too large: a matrix would take more than a gigabyte.")
+
+
 # The form of a certificate. Integers are spelled by hex(), doubles by float.hex(), each in one way only.
 
 
@@ -71,7 +81,8 @@ def double(value: Any, where: str) -> float:
 
 
 def integer(value: Any, where: str) -> int:
-    """An integer of any length."""
+    """An integer of up to DIGITS hexadecimal digits."""
+    expect(type(value) is not str or len(value) <= DIGITS + 3, f"{where} has more than {DIGITS} digits.")
     try:
         number = int(value, 16)
     except (TypeError, ValueError):
@@ -150,26 +161,42 @@ def read(value: Any, kind: Any, where: str) -> Any:
         return None if value is None else read(value, kind[None], where)
     expect(type(value) is dict, f"{where} must be an object.")
     names = {key.rstrip("?"): key for key in kind}
-    unknown = ", ".join(map(str, {*value} - {*names}))
-    expect(not unknown, f"{where} has unknown keys: {unknown[:80]}.")
+    unknown = [*value.keys() - names]
+    expect(not unknown, f"{where} has unknown keys: {repr(unknown)[1:80].rstrip(']')}.")
     for name, key in names.items():
         expect(name in value or key.endswith("?"), f"{where} has no {name!r}.")
     return {name: read(each, kind[names[name]], f"'{name}'") for name, each in value.items()}
 
 
+def nested(document: Any) -> bool:
+    """Is anything deeper than DEEPEST levels?"""
+    level = [document]
+    for _ in range(DEEPEST + 1):
+        objects = [each.values() for each in level if type(each) is dict]
+        level = [*chain(*objects, *(each for each in level if type(each) is list))]
+    return bool(level)
+
+
 def parse(document: str) -> Any:
-    """JSON without repeated keys, NaN or infinity."""
+    """JSON without repeated keys, NaN, infinity or long numbers."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         expect(len({key for key, _ in pairs}) == len(pairs), "a key occurs twice in one object.")
         return dict(pairs)
 
-    def constant(name: str) -> Any:
-        raise Malformed(f"{name} is not a number.")
+    def number(digits: str) -> int | float:
+        expect(len(digits) <= NUMERAL, f"a number has more than {NUMERAL} characters.")
+        found = int(digits) if digits.lstrip("-").isdigit() else float(digits)
+        expect(math.isfinite(found), f"{digits} is not a finite number.")
+        return found
 
     try:
-        return json.loads(document, object_pairs_hook=once, parse_constant=constant)
-    except (ValueError, RecursionError) as error:
+        return json.loads(
+            document, object_pairs_hook=once, parse_int=number, parse_float=number, parse_constant=number
+        )
+    except (RecursionError, MemoryError):
+        raise Malformed("it is nested too deeply, or too large.") from None
+    except ValueError as error:
         raise Malformed(f"this is not JSON: {str(error)[:80]}.") from None
 
 
@@ -253,12 +280,15 @@ def definite(matrix: list[list[int]], first: Sequence[int], tau: Fraction) -> bo
     return total <= (tau * 2**120) ** 2
 
 
-def eliminate(rows: list[list[int]], prime: int = 0) -> int:
-    """The rank of an integer matrix: over the rationals without fractions (Bareiss), or modulo a prime."""
+def eliminate(rows: list[list[int]], prime: int = 0, enough: float = math.inf) -> int:
+    """The rank of an integer matrix: over the rationals without fractions (Bareiss), or modulo a prime.
+
+    It stops when the rank is known to be larger than `enough`.
+    """
     found, last = 0, 1
     for k in range(len(rows[0])):
         pivot = next((row for row in rows if row[k]), None)
-        if pivot is None:
+        if pivot is None or found > enough:
             continue
         rest = [row for row in rows if row is not pivot]
         rows = [[pivot[k] * v - row[k] * w for v, w in zip(row, pivot, strict=True)] for row in rest]
@@ -284,20 +314,32 @@ class Problem:
         expect(fits, "'second_layer' must be null or 'width' numbers, as 'trained' says.")
         self.n, self.d, self.y = len(x), len(x[0]), [int(label) for label in y]
         self.bias, self.loss, self.width = told["bias"], told["loss"], told["width"]
+        self.unknowns = UNKNOWNS[told["trained"]]
         (self.slope,), shift = dyadic([told["slope"]])
         self.one = 1 << shift
         self.a, self.sa = dyadic(second or [])
         flat, self.sx = dyadic([value for row in x for value in row])
         end = [1 << self.sx] if self.bias else []
         self.x = [flat[i : i + self.d] + end for i in range(0, len(flat), self.d)]
+        self.bits = 2 * max(map(abs, [*flat, *end])).bit_length()  # of the entries of G, but for their sum
+
+    @cached_property
+    def G(self) -> list[list[int]]:
+        """The Gram matrix."""
+        affordable(self.n**2, self.bits)
         half = [[dot(row, other) for other in self.x[: i + 1]] for i, row in enumerate(self.x)]
-        self.G = [[half[max(i, k)][min(i, k)] for k in range(self.n)] for i in range(self.n)]
-        self.lengths = [root(Fraction(self.G[k][k], 4**self.sx)) for k in range(self.n)]
+        return [[half[max(i, k)][min(i, k)] for k in range(self.n)] for i in range(self.n)]
+
+    @cached_property
+    def lengths(self) -> list[Fraction]:
+        """|x_k|, rounded up."""
+        return [root(Fraction(dot(row, row), 4**self.sx)) for row in self.x]
 
 
 def samples(told: dict[str, Any], data: Data | None) -> Data:
     """The samples in the certificate, or the reader's; where there are both they must be equal."""
-    held = "x" in told and "y" in told
+    held = "x" in told
+    expect(held == ("y" in told), "the certificate must hold both 'x' and 'y', or none of them.")
     expect(held or data is not None, "the certificate does not hold the data: give them by --data.")
     mine = None if data is None else ([[v + 0.0 for v in row] for row in data[0]], [v + 0.0 for v in data[1]])
     x, y = (told["x"], told["y"]) if held else mine or ([], [])
@@ -326,6 +368,8 @@ class Point:
         self.signs = signs_of(p, told["groups"])
         kinks = [(g, i) for g, pattern in enumerate(self.patterns) for i in self.support if pattern[i] == "0"]
         expect(len(told["kinks"]) == len(kinks), "'kinks' must be a number for each '0' of a support vector.")
+        few = len(kinks) + len(self.support) + len(told.get("amplitudes", [])) <= p.unknowns
+        expect(few, f"it is too large: there are more than {p.unknowns} unknowns.")
         self.kinks = dict(zip(kinks, told["kinks"], strict=True))
         self.lam = dict(zip(self.support, told["multipliers"], strict=True))
         slopes = {"+": p.one, "-": p.slope, "0": 0}
@@ -337,6 +381,9 @@ class Point:
         self.below_mu, self.below_c = self.den * p.one, self.den if p.both else 4**p.sa
         self.below_t = self.below_mu * 4**p.sx
         self.below_q = self.below_t * p.one * self.below_c
+        longest = max(map(abs, [self.den, *self.lam.values(), *self.kinks.values(), *self.c]))
+        self.bits = longest.bit_length() + p.one.bit_length() + p.bits  # of t, but for sums
+        affordable(len(self.groups) * p.n, self.bits)
         self.t, self.q, self.squares = self.evaluate(p, p.G, p.y, self.lam, self.kinks, self.c)
 
     def evaluate(self, p: Problem, G: Any, y: Any, lam: Any, kinks: Any, c: Any) -> tuple[Any, Any, Any]:
@@ -474,6 +521,7 @@ def linear(p: Problem, point: Point) -> Errors:
     first = [block.setdefault(g, e) for e, (g, _) in enumerate(point.kinks)] + [0] * len(point.support)
     shift = 2 * (p.sx + p.sa + p.one.bit_length() - 1)
     size = [(entry(e, e).bit_length() - shift) // 2 for e in range(len(unknowns))]
+    affordable(sum(e + 1 - start for e, start in enumerate(first)), 120)
     rows = [[(e, f) for f in range(first[e], e + 1)] for e in range(len(unknowns))]
     matrix = [[move(entry(e, f), 120 - shift - size[e] - size[f]) for e, f in row] for row in rows]
     demand(definite(matrix, first, tau), "the equations are not shown to have one solution by this tau.")
@@ -497,6 +545,7 @@ def newton(p: Problem, point: Point) -> Errors:
     u = [*point.lam.values(), *point.kinks.values(), *point.c]
     sized = [*(point.lam[i] for i in S), *(point.lam[i] for _, i in kinks), *point.c]
     demand(min(sized) > 0, "multipliers and amplitudes must be positive.")
+    affordable(len(u) ** 2, 2 * point.bits)
     h = [1 << (value.bit_length() - 1) for value in sized]
 
     def equations(u: list[int], G: Any, y: Any) -> list[int]:
@@ -560,7 +609,7 @@ def stays(p: Problem, point: Point, errors: Errors, claim: dict[str, Any]) -> st
     line = Line(p, point, errors, claim)
     for g, j in ((g, j) for g, group in enumerate(point.groups) for j in group if p.slope < p.one):
         line.keeps_sides(g, j, up(radius * UNIT))
-    return f"every gradient flow from within {float(radius):.6g} of the given state ends in this direction."
+    return f"every gradient flow from within {spoken(radius)} of the given state ends in this direction."
 
 
 class Line:
@@ -595,6 +644,7 @@ class Line:
         good = len(start) == p.width and {len(row) for row in start} == {k}
         expect(good, f"'start' must be {p.width} rows of {k} numbers.")
         flat, more = dyadic([value for row in start for value in row])
+        affordable(p.width * p.n, max(map(abs, flat)).bit_length() + p.bits)
         rows = [flat[i : i + k] for i in range(0, len(flat), k)]
         self.z, self.below = [[dot(row, each) for each in basis] for row in rows], 1 << (shift + more)
 
@@ -661,6 +711,7 @@ class Line:
 
 def inner_products(p: Problem, point: Point, errors: Errors) -> tuple[list[list[int]], Fraction]:
     """N_gh = v_g.v_h without the bias, sum_i y_i mu_gi (t_hi - sum_k y_k mu_hk), in units; and its error."""
+    affordable(len(point.groups) ** 2, 640)
     near = Rounded(p, point, errors)
     pulls = [[*map(mul, p.y, row)] for row in near.mu]
     t = [[value - sum(pull) * p.bias for value in row] for row, pull in zip(near.t, pulls, strict=True)]
@@ -677,7 +728,7 @@ def rank(p: Problem, point: Point, errors: Errors, claim: dict[str, Any]) -> tup
 
     At least r: by elimination modulo a prime, if the point is exact; else the matrix N of r groups has no
     eigenvalue below tau, which is more than its error. At most r: the number of support vectors or of
-    features, elimination if the numbers are short, or `rank_at_most`.
+    features, elimination if that is not too much work, or `rank_at_most`.
     """
     r, groups, most = claim["rank"], claim.get("groups", []), min(len(point.support), p.d)
     if errors.mu:
@@ -692,7 +743,9 @@ def rank(p: Problem, point: Point, errors: Errors, claim: dict[str, Any]) -> tup
         biases = [dot(p.y, row) * p.bias * 4**p.sx for row in point.mu]
         t = [[value - bias for value in row] for row, bias in zip(point.t, biases, strict=True)]
         shown = eliminate([[value % PRIME for value in row] for row in t], PRIME) >= r
-        most = eliminate(t) if point.den.bit_length() * len(t) < 50_000 else most
+        longest = max(abs(value) for row in t for value in row).bit_length()
+        if shown and (r + 1) ** 2 * len(t) * p.n * longest < WORK:
+            most = eliminate(t, enough=r)
     demand(shown, f"the rank is not shown to be at least {r}.")
     demand(r >= most or r >= rank_at_most(point), f"the rank is not shown to be at most {r}.")
     return Fraction(r), Fraction(r)
@@ -708,9 +761,10 @@ def rank_at_most(point: Point) -> int:
     kinks = {g: frozenset(i for i in point.support if point.patterns[g][i] == "0") for g in groups}
     bounds = []
     for keys in (dict.fromkeys(groups, 0), {g: point.signs[g] for g in groups}, kinks):
-        total = 0
-        for key in {*keys.values()}:
-            own = [g for g in groups if keys[g] == key]
+        total, classes = 0, dict[Any, list[int]]()
+        for g, key in keys.items():
+            classes.setdefault(key, []).append(g)
+        for own in classes.values():
             some = frozenset().union(*(kinks[g] for g in own))
             partly = some - some.intersection(*(kinks[g] for g in own))
             rows = [[point.P[g][i] for i in point.support if i not in some] for g in own]
@@ -796,7 +850,8 @@ def inseparable(p: Problem, claim: dict[str, Any]) -> str:
     if "samples" in claim:
         expect(len(claim["samples"]) == 2 and max(claim["samples"]) < p.n, "'samples' must be two samples.")
         i, k = claim["samples"]
-        on_ray = p.G[i][k] > 0 and p.G[i][k] ** 2 == p.G[i][i] * p.G[k][k]
+        both = dot(p.x[i], p.x[k])
+        on_ray = both > 0 and both**2 == dot(p.x[i], p.x[i]) * dot(p.x[k], p.x[k])
         demand(on_ray and p.y[i] != p.y[k], f"{i} and {k} are not on one ray with different labels.")
         return f"no such network separates the data: {i} and {k} are on one ray, with different labels."
     weights = claim["combination"]
@@ -814,11 +869,22 @@ def refutes(claim: dict[str, Any], proved: dict[str, tuple[Fraction, Fraction]])
     low, high = proved[quantity]
     false = {"<=": low > bound, "<": low >= bound, ">=": high < bound, ">": high <= bound}
     excluded = false.get(relation, low > bound or high < bound)
-    demand(excluded, f"{quantity} {relation} {float(bound):g} is not refuted.")
-    return f"{quantity} {relation} {float(bound):g} is false here, against {claim['id']}: {claim['sentence']}"
+    told = f"{quantity} {relation} {spoken(bound)}"
+    demand(excluded, f"{told} is not refuted.")
+    return f"{told} is false here, against {plain(claim['id'])}: {plain(claim['sentence'])}"
 
 
 # A certificate as a whole
+
+
+def spoken(number: Fraction | float) -> str:
+    """A double in the shortest spelling that reads back as it: a rounded one might say what is not proved."""
+    return repr(float(number)).removesuffix(".0")
+
+
+def plain(text: str) -> str:
+    """Text of a file without line breaks and signs that are not seen: it must not look like a verdict."""
+    return "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in text)
 
 
 @dataclass
@@ -856,6 +922,7 @@ def check(document: Any, data: Data | None = None) -> Report:
     """Check a certificate (parsed JSON); given the reader's data (x, y), it must be about these."""
     report = Report()
     try:
+        expect(not nested(document), "it is nested too deeply.")
         told = read(document, FORM, "the certificate")
         report.told = {key: told[key] for key in ("followed", "estimated") if key in told}
         names: list[Any] = [each.get("claim") if type(each) is dict else None for each in told["claims"]]
@@ -872,6 +939,14 @@ def check(document: Any, data: Data | None = None) -> Report:
     except Exception as error:  # never a traceback, never acceptance
         report.malformed = f"the numbers are out of range ({type(error).__name__})."
     return report
+
+
+def check_text(text: str, data: Data | None = None) -> Report:
+    """Check a certificate as it stands in its file."""
+    try:
+        return check(parse(text), data)
+    except Malformed as error:
+        return Report(malformed=str(error))
 
 
 def _judge(p: Problem, told: Any, claims: list[dict[str, Any]], report: Report) -> None:
@@ -894,7 +969,7 @@ def _judge(p: Problem, told: Any, claims: list[dict[str, Any]], report: Report) 
         if isinstance(found, str):
             return found
         proved[name] = low, high = found
-        value = str(low) if low == high else f"from {float(low):.12g} to {float(high):.12g}"
+        value = str(low) if low == high else f"from {spoken(low)} to {spoken(high)}"
         return f"the {name} of the first layer (without biases) is {value}."
 
     for claim in claims:
@@ -905,16 +980,20 @@ def _judge(p: Problem, told: Any, claims: list[dict[str, Any]], report: Report) 
 
 
 def read_csv(path: str, label: str | None) -> Data:
-    """Samples and labels of a table: the labels are in the column `label`, else "y", else the last."""
+    """Samples and labels of a table: the labels are in the column `label`, else "y", else the last.
+
+    The first row holds names if it has one for the labels. Else it is a sample, and no cell may be missing.
+    """
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             lines = file.read().splitlines() or [""]
         rows = [row for row in csv.reader(lines, delimiter=max(",;\t", key=lines[0].count)) if row]
-        header = [] if all(map(is_number, rows[0])) else [cell.strip() for cell in rows.pop(0)]
-        usual = [name for name in header if name.lower() in ("y", "label", "target", "class")]
-        label = usual[0] if label is None and len(usual) == 1 else label or "-1"
-        column = header.index(label) if label in header else int(label)
-        table = [[float(cell) for cell in row] for row in rows]
+        first = [cell.strip() for cell in rows[0]]
+        usual = [name for name in first if name.lower() in ("y", "label", "target", "class")]
+        expect(len(usual) < 2 or label is not None, "two columns may hold the labels: choose one by --label.")
+        label = label or (usual or ["-1"])[0]
+        column = first.index(label) if label in first and not is_number(label) else int(label)
+        table = [[float(cell) for cell in row] for row in rows[not is_number(first[column]) :]]
         return table, [row.pop(column) for row in table]
     except (OSError, ValueError, IndexError, csv.Error) as error:
         raise Malformed(f"{path} is not a table of numbers with labels: {str(error)[:80]}.") from None
@@ -938,11 +1017,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         with open(options.certificate, encoding="utf-8") as file:
-            document = parse(file.read())
-        report = check(document, read_csv(options.data, options.label) if options.data else None)
-    except (OSError, UnicodeDecodeError, Malformed) as error:
-        report = Report(malformed=str(error))
-    print(report)
+            text = file.read()
+        report = check_text(text, read_csv(options.data, options.label) if options.data else None)
+    except (OSError, UnicodeDecodeError, MemoryError, Malformed) as error:
+        report = Report(malformed=str(error) or "the file is too large.")
+    encoding = sys.stdout.encoding or "utf-8"
+    print(str(report).encode(encoding, "backslashreplace").decode(encoding))
     return 2 if report.malformed else 0 if report.accepted else 1
 
 

@@ -1,8 +1,10 @@
 """Certificate: a proof about the end of a flow, as a file."""
 
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +48,9 @@ class Certificate:
             "claims": [*([{"claim": "kkt"}] if point is not None else []), *(dict(each) for each in claims)],
         }
         told |= {
-            key: dict(value) for key, value in (("followed", followed), ("estimated", estimated)) if value
+            key: {name: _finite(each) for name, each in value.items()}
+            for key, value in (("followed", followed), ("estimated", estimated))
+            if value
         }
         return cls(told)
 
@@ -57,7 +61,7 @@ class Certificate:
 
     def check(self, data: check.Data | None = None) -> check.Report:
         """Check it as a stranger would, if given against `data`: rows of x, and labels."""
-        return check.check(json.loads(json.dumps(self.document)), data)
+        return check.check_text(json.dumps(self.document), data)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write it as JSON: under a temporary name first, then renamed."""
@@ -97,9 +101,14 @@ class Certificate:
             if self.document.get(key):
                 told = ", ".join(f"{name} {_short(value)}" for name, value in self.document[key].items())
                 lines.append(f"  {key:10} {told}.")
-        return "\n".join(lines)
+        return "\n".join(map(check.plain, lines))
 
     __repr__ = __str__
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity and no NaN: as text."""
+    return value if not isinstance(value, float) or math.isfinite(value) else str(value)
 
 
 def _short(value: Any) -> str:
@@ -109,17 +118,22 @@ def _short(value: Any) -> str:
 def _proves(claim: Mapping[str, Any]) -> str:
     """A claim in a few words."""
 
-    def number(key: str) -> str:
-        return f"{float.fromhex(claim[key]):.10g}"
+    def number(key: str, rounding: str) -> str:  # such that the sentence stays true
+        return f"{Context(10, rounding).create_decimal_from_float(float.fromhex(claim[key])):g}"
 
     return {
         "kkt": lambda: "a KKT point of the margin problem",
-        "stays": lambda: f"every flow from within {number('radius')} of a given state ends in its direction",
+        "stays": lambda: (
+            f"every flow from within {number('radius', ROUND_FLOOR)} of a given state ends in its direction"
+        ),
         "rank": lambda: f"rank {claim['rank']}",
-        "stable rank": lambda: f"stable rank from {number('lower')} to {number('upper')}",
+        "stable rank": lambda: (
+            f"stable rank from {number('lower', ROUND_FLOOR)} to {number('upper', ROUND_CEILING)}"
+        ),
         "optimal": lambda: "no shorter first layer has these margins",
         "inseparable": lambda: "no network of this kind separates the data",
         "refutes": lambda: (
-            f"{claim['quantity']} {claim['relation']} {number('bound')} ({claim['id']}) is false here"
+            f"{claim['quantity']} {claim['relation']} {check.spoken(float.fromhex(claim['bound']))} "
+            f"({claim['id']}) is false here"
         ),
     }[claim["claim"]]()

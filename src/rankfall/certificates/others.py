@@ -18,7 +18,7 @@ def inseparable(problem: Problem) -> dict[str, Any] | Missing:
             check.inseparable(
                 problem.checked, check.read(claim, {"claim": str} | check.CLAIMS["inseparable"], "")
             )
-        except check.Refused:
+        except (check.Refused, check.Malformed):
             continue
         return claim
     return Missing(

@@ -1,9 +1,10 @@
 r"""From cell to cell along half-lines: the way of large problems, where to meet every kink takes too long.
 
 A flow that is within D of the half-line of its cell stays so up to the first friendly pair that crosses its
-kink. A leap goes along the half-line to twice its T, or to that crossing if it is later, and lets all pairs
-that have crossed be beyond their kinks. A leap may pass several crossings, and the limit is not a continuous
-function of the state: so this way is approximate, and `limit` says so.
+kink. A leap goes along the half-line to that crossing, and lets the pair be beyond its kink; without one, it
+goes on until the half-line is in the region of the limit, and the margins are twice what they were. Which
+pair is the first may be wrong by D, and the limit is not a continuous function of the state: so this way is
+approximate, and `limit` says so.
 """
 
 import numpy as np
@@ -13,18 +14,27 @@ from rankfall.limits.asymptote import Asymptote
 
 
 def leap(walk: AffineWalk, end: Asymptote) -> bool:
-    """Take a walk along the half-line to which it tends; False if there is none."""
+    """Take a walk along the half-line to which it tends; False if there is none, or it does not help."""
     origin, region, point = end.origin, end.region, end.point
     if origin is None:
         return False
-    nearest = float(((walk.weights.w - origin) * point.w).sum() / (point.w**2).sum())
+
+    def along(w: np.ndarray) -> float:
+        """The T of what is nearest to these weights on the line of U."""
+        return float((w * point.w).sum() / (point.w**2).sum())
+
     z, speed = origin @ region.x.T, point.w @ region.x.T
     friendly = walk.second[:, None] * walk.pull.y > 0
     turns = friendly & (region.side * speed < -1e-12 * walk.lengths * np.linalg.norm(point.w, axis=1).max())
     with np.errstate(divide="ignore", invalid="ignore"):
         times = np.where(turns, -z / speed, np.inf)
-    first = float(times.min())
-    then = max(2 * nearest, first * (1 + 1e-9) if np.isfinite(first) else 0.0)
+    nearest, first = along(walk.weights.w - origin), float(times.min())
+    if np.isfinite(first):
+        then = max(nearest, first * (1 + 1e-9))
+    elif end.line is not None:
+        then = max(nearest + along(walk.weights.w), along(end.line.start - origin))
+    else:
+        return False
     beyond = times <= then
     if region.lines is not None:  # inputs on one line cross together
         beyond = beyond @ (region.lines != 0)
