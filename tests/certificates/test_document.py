@@ -38,6 +38,12 @@ def test_a_certificate_survives_its_file(certificate, tmp_path):
     assert [each.name for each in path.parent.iterdir()] == ["end.json"]
 
 
+def test_a_certificate_from_a_file_claims_what_nobody_has_checked(certificate, tmp_path):
+    assert str(certificate).splitlines()[1].split()[0] == "proved"
+    read = Certificate.load(certificate.save(tmp_path / "end.json"))
+    assert str(read).splitlines()[1].split()[0] == "claims"
+
+
 def test_it_says_what_is_proved_what_is_followed_and_what_is_estimated(certificate):
     lines = str(certificate).splitlines()
     assert len(lines) == 4

@@ -20,8 +20,9 @@ class Certificate:
     `rankfall/certificates/check.py`, needs nothing but Python. Print a certificate to see what it proves.
     """
 
-    def __init__(self, document: Mapping[str, Any]):
+    def __init__(self, document: Mapping[str, Any], *, foreign: bool = False):
         self.document: dict[str, Any] = dict(document)
+        self.foreign = foreign  # it comes from a file that nobody has checked
 
     @classmethod
     def of(
@@ -79,7 +80,7 @@ class Certificate:
             raise ValueError(f"{path} is not a certificate that can be read: {error}") from None
         if not isinstance(document, dict) or document.get("format") != "rankfall certificate":
             raise ValueError(f"{path} is not a rankfall certificate.")
-        return cls(document)
+        return cls(document, foreign=True)
 
     def __str__(self) -> str:
         problem, point, about = (
@@ -87,11 +88,11 @@ class Certificate:
             self.document["point"],
             self.document["problem"]["data"],
         )
-        slope = float.fromhex(problem["slope"])
+        slope, told = float.fromhex(problem["slope"]), "; ".join(map(_proves, self.document["claims"]))
         lines = [
             f"Certificate: {problem['width']} neurons, slope {slope:g}, {problem['trained']} trained, on "
             f"{about['name']} ({about['samples']} samples of {about['features']} features).",
-            f"  proved     {'; '.join(map(_proves, self.document['claims']))}.",
+            f"  {'claims' if self.foreign else 'proved':10} {told}.",
         ]
         if point is not None:
             unknowns = sum(len(point.get(key, [])) for key in ("multipliers", "kinks", "amplitudes"))
