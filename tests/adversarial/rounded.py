@@ -76,6 +76,8 @@ def follow(
             if solver.step_size > wanted or longest < wanted / 10:
                 longest = wanted / 2
                 first = min(solver.step_size, longest / 10)
+                if not first > 0:  # steps too short for a double
+                    break
                 solver = solver_from(solver.t, solver.y, max_step=longest, first_step=first)
     if last.clock > path.marks[-1].clock:
         path.marks.append(last)

@@ -38,7 +38,13 @@ def table(cases: list[Case], seconds: float) -> str:
             lines.append(f"{kind:28}" + "".join(f"{value:>10}" for value in row(group)))
     asked = [case for case in cases if case.verdict != REFUSED]
     ended = sum(case.verdict in (*LIMITS, NOT_UNIQUE, NOT_SEPARATED) for case in asked)
-    lines += ["", LEGEND, "", f"answered: {ended} of {len(asked)} ({share(ended, len(asked))})"]
+    limits = sum(case.verdict in LIMITS for case in asked)
+    can = [case for case in asked if not case.problem.both and not case.problem.square]
+    proved = sum(case.verdict == CERTIFIED for case in can)
+    lines += ["", LEGEND, ""]
+    lines.append(f"certified, of those with a fixed second layer and margins: {of(proved, len(can))}")
+    lines.append(f"certified or followed: {of(limits, len(asked))}")
+    lines.append(f"answered: {of(ended, len(asked))}")
     unanswered = [case for case in cases if case.open]
     settled = [str(case.problem.index) for case in unanswered if case.settles]
     lines.append(f"open: {len(unanswered)}, of which the flow with rounded kinks settles in {len(settled)}")
@@ -60,6 +66,10 @@ def row(group: list[Case]) -> list[str]:
     certified = verdicts[CERTIFIED]
     first = [str(len(group)), f"{certified} ({share(certified, len(group))})"]
     return first + [str(number) if number else "." for number in numbers]
+
+
+def of(part: int, whole: int) -> str:
+    return f"{part} of {whole} ({share(part, whole)})"
 
 
 def share(part: int, whole: int) -> str:

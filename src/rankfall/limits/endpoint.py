@@ -14,6 +14,7 @@ from rankfall.dynamics.walk import Walk
 
 _NULL = 1e-12  # singular values of the features below this share of the largest are zero
 _TOUCH = 1e-9  # a pre-activation this small, relative to its inputs and weights, is at its kink
+_CORRECTIONS, _KNOWN = 3, 1e-8  # how often the end is corrected, and how much the last time, relative to it
 _ROUNDED = 1e-6  # the most that rounding may excuse
 _MODES = 10_000_000  # numbers in the modes of all pairs, up to which they are formed
 
@@ -21,7 +22,7 @@ _MODES = 10_000_000  # numbers in the modes of all pairs, up to which they are f
 @dataclass(frozen=True)
 class End:
     """The end of the flow in its region, how far it is, relative to the weights, and whether it gets there:
-    whether no pair comes to its kink on the way.
+    whether no pair comes to its kink on the way, and floats are fine enough to tell where it is.
     """
 
     weights: Weights
@@ -50,12 +51,15 @@ def end_of_region(walk: Walk) -> End:
 
     integrals = modes(walk.pull(walk.outputs))
     moved = moves(integrals.sum(axis=1))
-    there = weights.a @ (region.slopes * ((weights.w + moved) @ region.x.T)) + weights.c
-    moved = moved + moves(modes(walk.pull(there)).sum(axis=1))  # what was lost where large pulls cancel
+    for _ in range(_CORRECTIONS):  # of what was lost where large pulls cancel
+        there = weights.a @ (region.slopes * ((weights.w + moved) @ region.x.T)) + weights.c
+        lost = moves(modes(walk.pull(there)).sum(axis=1))
+        moved = moved + lost
     size = max(float(np.linalg.norm(weights.w)), np.finfo(float).tiny)
     end = Weights(weights.w + moved, weights.a, weights.c)
-    stays = region.slope == 1
-    if not stays and not region.held.any() and integrals.size * len(weights.a) <= _MODES:
+    known = float(np.linalg.norm(lost)) <= _KNOWN * float(np.linalg.norm(end.w))  # the last one
+    stays = known and region.slope == 1
+    if known and not stays and not region.held.any() and integrals.size * len(weights.a) <= _MODES:
         # side . z(t) = side . z(end) - sum_k side . z_k e^(-t/t_k) is at least this, whatever the t_k
         least = region.side * (end.w @ region.x.T)
         least = least - np.maximum(region.side * (moves(integrals.T) @ region.x.T), 0.0).sum(axis=0)
@@ -70,6 +74,24 @@ def outside(region: Region, weights: Weights) -> int:
     z = weights.w @ region.x.T
     sizes = np.linalg.norm(weights.w, axis=1)[:, None] * np.linalg.norm(region.x, axis=1)
     return int((region.side * z < -_TOUCH * sizes).sum()) if region.slope < 1 else 0
+
+
+def distance_to_end(walk: Walk, weights: Weights, r: np.ndarray) -> float:
+    """How far the weights are from where the flow would fit or balance the pulls, if it were linear.
+
+    Relative to the weights. Pulls that nearly cancel, as those of two samples that nearly coincide, are small
+    and still move the weights far.
+    """
+    region, root = walk.region, np.sqrt(walk.pull.often)
+    hidden = region.slopes * (weights.w @ region.x.T)
+    features = region.features(weights.a)
+    if walk.train_second:
+        features = np.hstack([features, hidden.T, np.full((len(r), 1), float(walk.train_bias))])
+    u, s, _ = np.linalg.svd(root[:, None] * features, full_matrices=False)
+    kept = s > _NULL * s[0]
+    moved = float(np.linalg.norm((r / root) @ u[:, kept] / s[kept])) / walk.pull.weight
+    size = np.sqrt((weights.w**2).sum() + (weights.a**2).sum())
+    return moved / max(float(size), np.finfo(float).tiny)
 
 
 def rounding(walk: Walk, weights: Weights, r: np.ndarray) -> float:
@@ -91,14 +113,15 @@ def subgradient(weights: Weights, region: Region, r: np.ndarray, both: bool) -> 
     z = weights.w @ x.T
     lengths = np.linalg.norm(x, axis=1)
     slopes = np.where(z > 0, 1.0, slope)
-    touching = np.abs(z) <= _TOUCH * lengths * np.maximum(np.linalg.norm(weights.w, axis=1), 1e-300)[:, None]
+    sizes = np.maximum(np.linalg.norm(weights.w, axis=1), 1e-300)[:, None] * lengths
+    touching = (np.abs(z) <= _TOUCH * sizes) & (slope < 1)
     worst, scale = 0.0, float(np.abs(r) @ lengths)
     for j in range(len(z)):
         kinks = np.flatnonzero(touching[j] & (lengths > 0))
         rest = slopes[j] * r
         rest[kinks] = 0.0
         g = rest @ x
-        if len(kinks) and slope < 1:
+        if len(kinks):
             rows = r[kinks, None] * x[kinks]
             best = lsq_linear(rows.T, -g, bounds=(slope, 1.0), method="bvls").x
             slopes[j, kinks] = best

@@ -4,9 +4,11 @@ import numpy as np
 
 from rankfall.dynamics.regions import Weights
 from rankfall.limits.base import Search
-from rankfall.limits.endpoint import end_of_region, outside, rounding, subgradient
+from rankfall.limits.endpoint import distance_to_end, end_of_region, outside, rounding, subgradient
 from rankfall.limits.result import Limit
 from rankfall.limits.verdict import Verdict
+
+NEAR = 1e-3  # how far the end may be, as far as rounded pulls can tell, relative to the weights
 
 
 class SquareLoss(Search):
@@ -42,7 +44,10 @@ class SquareLoss(Search):
         r = walk.pull(walk.outputs_of(weights))
         fitted = float(np.abs(r).max()) <= self.tol * np.abs(walk.pull.y).max() * walk.pull.weight
         small = self.tol if self.both else max(self.tol, rounding(walk, weights, r))
-        return fitted or subgradient(weights, walk.region, r, self.both)[0] <= small
+        if fitted:
+            return True
+        balanced = subgradient(weights, walk.region, r, self.both)[0] <= small
+        return balanced and distance_to_end(walk, weights, r) <= NEAR
 
     def _limit(self, weights: Weights, missing: tuple[str, ...], distance: float) -> Limit:
         walk = self.walk
