@@ -221,16 +221,19 @@ def _below(x: np.ndarray, w: np.ndarray) -> np.ndarray:
     unit = x[lengths > 0] / lengths[lengths > 0, None]
     if not len(unit) or (unit @ w < 0).all():
         return w
-    least = 1e-12 * float(np.linalg.norm(w))
-    # w - sum_k c_k x_k with c >= 0 is nearest: the multipliers c of the projection onto the cone
-    system = np.vstack([unit.T, np.full(len(unit), 1e-9)])
-    c, _ = nnls(system, np.append(w, 0.0), maxiter=100 * len(unit) + 100)
-    below = w - c @ unit
-    worst = float((unit @ below).max())
-    if worst > -least and (c > 0).any():  # a little further, against rounding
-        further = np.linalg.lstsq(unit[c > 0], np.full(int((c > 0).sum()), -(worst + least)), rcond=1e-10)[0]
-        below = below + further
-    return below
+    least, below = 1e-12 * float(np.linalg.norm(w)), w
+    if (unit @ w).max() > least:
+        # w - sum_k c_k x_k with c >= 0 is nearest: the multipliers c of the projection onto the cone
+        system = np.vstack([unit.T, np.full(len(unit), 1e-9)])
+        c, _ = nnls(system, np.append(w, 0.0), maxiter=100 * len(unit) + 100)
+        below = w - c @ unit
+    for _ in range(len(unit)):  # a little further, against rounding
+        z = unit @ below
+        near = z > -least
+        if (z <= -least / 2).all():
+            break
+        below = below + np.linalg.lstsq(unit[near], -2 * least - z[near], rcond=1e-10)[0]
+    return np.asarray(below)
 
 
 def _first_inside(region: Region, origin: np.ndarray, direction: np.ndarray, rows: np.ndarray) -> float:
