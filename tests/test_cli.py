@@ -614,7 +614,7 @@ UNFINISHED = {
         ("--until", 1e5, "--exact", "--budget", 3),
         "spent its budget of 3 steps at ",
     ),
-    "the flow is at rest": (("--loss-below", 0.1, "--exact", "--slope", 1), "stopped at "),
+    "the flow is at rest": (("--loss-below", 0.1, "--exact", "--slope", 1), "came to rest: "),
 }
 
 

@@ -94,7 +94,7 @@ def resting_direction(path: Path) -> np.ndarray | None:
 
 
 def end_point(path: Path, lapse: float = 1e30) -> np.ndarray | None:
-    """Square loss: the state, if nothing moves while the clock grows by `lapse`, or by 10 once samples are fit.
+    """Square loss: the state, if nothing moves while the clock grows by `lapse`, or by 10 if all is fitted.
 
     A flow can wait for long at a saddle, and two samples that are 1e-14 apart are told apart only after 1e28
     times as long as the others: so `lapse` is large where time costs nothing.

@@ -183,7 +183,7 @@ class Walk:
         if np.isinf(self._next):
             self._next = self._natural(r)
         u = self.region.pulls(r)
-        longest = min(self._next, most, self._longest(u))
+        longest = self._longest(u, min(self._next, most))
         step = min(longest, max(self._guess_step(u, longest), GROWTH * self._calm))
         while True:
             motion = self._motion(f, step)
@@ -218,16 +218,19 @@ class Walk:
         self._calm = 0.0 if hits else float(step)  # after a step without event, the next may be longer
         return piece
 
-    def _longest(self, u: np.ndarray) -> float:
-        """The longest step in which the rounding of pulls u that cancel stays within the tolerance."""
+    def _longest(self, u: np.ndarray, wanted: float) -> float:
+        """The longest step, up to the one `wanted`, in which the rounding of pulls u that cancel stays within
+        the tolerance.
+        """
         a, size = np.abs(self.second), self.largest
         rounding, moves = ROUNDING * (np.abs(u) @ self.lengths), np.linalg.norm(u @ self.region.x, axis=1)
         error, way = float((a * rounding).max()), float((a * moves).max())
         if error <= self.rtol * way or not size > 0:
-            return np.inf
-        if (moves <= LOST * rounding)[(a > 0) | self.train_second].all():
+            return wanted
+        longest = self.rtol * size / (error - self.rtol * way)
+        if wanted > longest and (moves <= LOST * rounding)[(a > 0) | self.train_second].all():
             raise AtRest("at rest: the pulls balance each other, and what is left of them is rounding")
-        return self.rtol * size / (error - self.rtol * way)
+        return min(wanted, longest)
 
     def _guess_step(self, u: np.ndarray, longest: float) -> float:
         """A little beyond the first crossing, if velocities stayed as they are."""
