@@ -30,6 +30,7 @@ RETRY = 1.2  # the certificate is tried again when the clock has grown by this f
 PATIENCE = 50  # or after so many steps,
 SPARING = 1.1  # but not before the steps have grown by this factor: a certificate costs as much as many steps
 RTOL = 1e-10  # of the exact flow
+FOREVER = 1e300  # of the clock
 ROUNDED = 100.0  # times the tolerance: the residuals of a point whose exact numbers are proved
 
 
@@ -147,6 +148,8 @@ class Search:
         with progress("limit", self.show) as shown:
             try:
                 while walk.steps < self.budget and not self.late:
+                    if walk.clock > FOREVER:
+                        raise Stalled("the clock has come to the end of what a double can count")
                     piece = walk.advance()
                     shown.update(self._done(), self._note())
                     due = walk.clock >= again or walk.steps >= last + PATIENCE
