@@ -154,13 +154,14 @@ def test_matrices_that_would_not_fit_are_refused_at_once(document, verdicts):
     one, ones = (1.0).hex(), [1.0]
     kkt = {"claims": [{"claim": "kkt"}]}
 
-    def made(n, groups, pattern, *, digits=1, tau=False, both=False):
+    def made(n, groups, pattern, *, digits=1, tau=False, both=False, last=""):
+        sides = [pattern] * (groups - 1) + [last or pattern]
         point = {
-            "groups": [{"neurons": [j], "pattern": pattern * n} for j in range(groups)],
+            "groups": [{"neurons": [j], "pattern": side * n} for j, side in enumerate(sides)],
             "support": list(range(n)) if pattern == "0" else [0],
             "denominator": "0x" + "f" * digits,
             "multipliers": ["0x" + "f" * digits] * (n if pattern == "0" else 1),
-            "kinks": ["0x1"] * (n * groups if pattern == "0" else 0),
+            "kinks": ["0x1"] * n * sides.count("0"),
         }
         if tau:
             point["tau"] = (0.1).hex()
@@ -175,10 +176,11 @@ def test_matrices_that_would_not_fit_are_refused_at_once(document, verdicts):
     cases = [
         made(20_000, 1, "+"),  # a Gram matrix of 4e8 numbers
         made(100, 1000, "+", digits=90_000),  # long numbers for many groups
-        made(300, 200, "0", tau=True),  # 60,000 unknowns
+        made(300, 700, "0", tau=True),  # 210,000 unknowns
+        made(100, 60, "0", tau=True, last="+"),  # 6000 that equal samples couple
         made(40, 30, "0", tau=True, both=True),  # 1200 unknowns of quadratic equations
     ]
-    assert verdicts(cases) == 4 * ["malformed"]
+    assert verdicts(cases) == 5 * ["malformed"]
     for text in cases:
         assert "too large" in check.check_text(text).malformed
 

@@ -189,6 +189,20 @@ def test_balance_unit_pulls_and_euler_hold_at_the_limit(seed):
     np.testing.assert_allclose(found.margins, margins, rtol=1e-9)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_shares_within_a_cluster_are_those_of_the_closed_form(seed):
+    """One input: w + a grows by one factor for all neurons and w - a decays, so the limit is w(0) + a(0)."""
+    rng = RNG(seed)
+    w, a = rng.normal(size=(6, 1)), rng.normal(size=6)
+    network = Network([w, a[None]], slope=1.0, trained=(True, True))
+    found = limit(network, Data([[1.0], [-2.0]], [1.0, -1.0]), show=False)
+    assert found.verdict == "followed", found.missing
+    end = w[:, 0] + a
+    end = end / np.linalg.norm(end)
+    for layer in (found.W[:, 0], np.asarray(found.network.weights[1])[0]):
+        np.testing.assert_allclose(layer / np.linalg.norm(layer), end, atol=1e-8)
+
+
 # The slow flow
 
 

@@ -7,6 +7,8 @@ from sklearn.svm import SVC
 from rankfall import Data, Network, Until, exact_flow, limit
 from rankfall import data as rd
 from rankfall.dynamics.walk import Walk
+from tests.adversarial.battery import network_and_data
+from tests.adversarial.problems import problem
 
 RNG = np.random.default_rng
 
@@ -446,3 +448,13 @@ def test_leaps_cross_the_friendly_kinks_that_the_flow_crosses():
     assert found.verdict == "approximate route", found.missing
     assert "leaps" in found.settings["way"]
     np.testing.assert_allclose(found.W, exact.W, atol=1e-9)
+
+
+def test_the_printed_weights_of_a_certified_limit_are_as_exact_as_floats_can_be():
+    """A column that is 1000 times the other: sums cancel, and the exact numbers are rounded only once."""
+    case = problem(200, 1252)
+    network, data = network_and_data(case)
+    found = limit(network, data, case.loss, optimality=False, show=False)
+    assert found.certified, found.missing
+    assert found.settings["radius"] > 0
+    assert max(found.residuals.values()) < 1e-11

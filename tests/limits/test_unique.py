@@ -110,3 +110,11 @@ def test_samples_and_columns_of_any_scale_are_on_one_line_exactly_if_they_are(sc
     columns = np.array([scale, 1.0, 1 / scale])
     lines = lines_of(x * columns * np.array([[1.0], [scale], [1.0], [1 / scale]]))
     np.testing.assert_array_equal(lines != 0, [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
+
+
+def test_where_one_solution_stays_at_zero_its_branches_are_told_without_a_cosine():
+    data = Data(np.eye(2), [1.0, 1.0])
+    network = Network([np.zeros((1, 2)), [[1.0]]], slope=0.0, trained=(True, False))
+    found = limit(network, data, "square", show=False)
+    assert found.verdict == "not unique"
+    assert "nan" not in str(found)

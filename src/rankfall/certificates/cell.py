@@ -8,9 +8,9 @@ Gram matrix of $(a_j y_i x_i)_{j \in g}$ for kinks and $(a_j P_{ji} y_i x_i)_j$ 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import nnls
 
+from rankfall.certificates.equations import Equations
 from rankfall.certificates.problem import Missing, Problem
 
 ROUNDING = 1e-9  # violations below this share are left to exact arithmetic
@@ -91,23 +91,17 @@ class Cell:
         """The number of unknowns."""
         return int(self.held.sum() + self.support.sum())
 
-    def matrix(self, p: np.ndarray | None = None, held: np.ndarray | None = None) -> np.ndarray:
-        """The matrix of the equations: kinks first, row by row, then the support."""
-        problem, p = self.problem, self.fixed_slopes if p is None else p
-        (kg, ki), s = np.nonzero(self.held if held is None else held), np.flatnonzero(self.support)
-        gram = problem.y[:, None] * problem.gram * problem.y
-        kinks = np.where(kg[:, None] == kg, self.c[kg] * gram[np.ix_(ki, ki)], 0.0)
-        mixed = gram[np.ix_(s, ki)] * (self.c[kg] * p[kg][:, s].T)
-        rest = gram[np.ix_(s, s)] * ((p[:, s].T * self.c) @ p[:, s])
-        return np.block([[kinks, mixed.T], [mixed, rest]])
+    @property
+    def equations(self) -> Equations:
+        """The equations: kinks first, row by row, then the support."""
+        y, s = self.problem.y, np.flatnonzero(self.support)
+        return Equations.of(y[:, None] * self.problem.gram * y, self.c, self.held, self.fixed_slopes, s)
 
     def choose_support(self) -> bool:
         """The support of the hard-margin problem with these patterns, by NNLS; False if it is what it was."""
         everywhere, before = np.ones_like(self.support), self.support
         self.support = everywhere
-        matrix, k = self.matrix(), int(self.held.sum())
-        kinks, mixed = matrix[:k, :k], matrix[k:, :k]
-        kernel = matrix[k:, k:] - mixed @ np.linalg.pinv(kinks, hermitian=True) @ mixed.T
+        kernel = self.equations.kernel()
         values, vectors = np.linalg.eigh((kernel + kernel.T) / 2)
         rows = np.vstack([np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T, np.full(len(kernel), 1.0)])
         share = nnls(rows, np.append(np.zeros(len(kernel)), 1.0))[0]
@@ -118,11 +112,14 @@ class Cell:
 
     def solve(self) -> Values | Missing:
         """The solution next to the guess, in floats."""
-        matrix, (kg, ki), s = self.matrix(), np.nonzero(self.held), np.flatnonzero(self.support)
+        equations, (kg, ki), s = self.equations, np.nonzero(self.held), np.flatnonzero(self.support)
         guess = np.concatenate([self.slopes[kg, ki] * self.guess[ki], self.guess[s]])
         wanted = np.concatenate([np.zeros(len(kg)), np.ones(len(s))])
-        scale = 1 / np.sqrt(np.maximum(np.diag(matrix), np.finfo(float).tiny))
-        found = guess + scale * _solve(scale[:, None] * matrix * scale, scale * (wanted - matrix @ guess))
+        scale = equations.scale
+        step = equations.nearest(scale * wanted - equations.times(guess / scale))
+        if step is None:
+            return Missing("the equations of the margins are singular, and too many to be solved.")
+        found = guess + scale * step
         if not np.isfinite(found).all():
             return Missing("the equations of the margins have no finite solution.")
         lam, mu = np.zeros(len(self.guess)), np.zeros(self.patterns.shape)
@@ -192,18 +189,6 @@ class Cell:
             f"in the solution of this cell neuron {self.groups[g][0]} is on the other side of sample {i}, "
             f"whose margin it raises, by {-side[g, i]:.1e} per output weight; {many} pairs are."
         )
-
-
-def _solve(matrix: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """The solution, or the shortest one if the matrix is singular."""
-    try:
-        factor = cho_factor(matrix)
-        if np.diag(factor[0]).min() > 1e-6:
-            step = cho_solve(factor, wanted)
-            return np.asarray(step + cho_solve(factor, wanted - matrix @ step))
-    except np.linalg.LinAlgError:
-        pass
-    return np.asarray(np.linalg.lstsq(matrix, wanted, rcond=1e-13)[0])
 
 
 def _wrong(slack: np.ndarray, scale: float | np.ndarray, rounding: float, strict: bool = False) -> np.ndarray:

@@ -29,7 +29,8 @@
   const DEEPEST = 20; // levels of nesting in a document
   const NUMERAL = 100; // characters of a number of JSON
   const DIGITS = 100000; // hexadecimal digits of an integer
-  const UNKNOWNS = { "first layer": 20000, "both layers": 1000 }; // multipliers, kinks and amplitudes
+  const UNKNOWNS = { "first layer": 200000, "both layers": 1000 }; // multipliers, kinks and amplitudes
+  const COUPLED = 5000; // unknowns whose equations are looked at as a whole
   const MEMORY = 2 ** 33; // bits that a matrix may take
   const WORK = 2 ** 34; // bits that an elimination may multiply
 
@@ -829,7 +830,9 @@
      (mu at kinks, lam); A is the Gram matrix of (a_j y_i x_i)_{j in g} for kinks and of (a_j P_ji y_i
      x_i)_j for the support. It is scaled by powers of two that bring its diagonal into [1/2, 2). If A >=
      tau there is one solution, at a distance of at most |r|/tau, and of |r|/sqrt(tau) for W, where r is
-     the scaled residual. */
+     the scaled residual. u'Au = sum_g c_g |sum_i m_gi y_i x_i|^2, m = mu at kinks and P lam elsewhere: so
+     A >= tau if the Gram matrix of the support vectors, scaled likewise, is >= 4 tau. If not, A itself is
+     looked at. */
   function nearFixed(p, point) {
     const { support: S, pairs, tau } = point;
     const groups = point.groups.map((_, g) => g);
@@ -845,17 +848,27 @@
       for (const g of groups) common += weighted[g][i] * point.P[g][k];
       return inner * common;
     };
-    const begin = new Map();
-    pairs.forEach(([g], e) => { if (!begin.has(g)) begin.set(g, e); });
-    const first = sample.map((_, e) => (e < kinks ? begin.get(pairs[e][0]) : 0));
     const places = 2 * (p.sx + p.sa + bits(p.one) - 1);
-    const size = sample.map((_, e) => half(bits(entry(e, e)) - places));
-    affordable(first.reduce((total, start, e) => total + e + 1 - start, 0), 120);
-    const rows = sample.map((_, e) => Array.from({ length: e + 1 - first[e] }, (__, place) => {
-      const f = first[e] + place;
-      return moved(entry(e, f), 120 - places - size[e] - size[f]);
-    }));
-    demand(definite(rows, first, tau), "the equations are not shown to have one solution by this tau.");
+    const diagonal = sample.map((_, e) => entry(e, e));
+    const size = diagonal.map((value) => half(bits(value) - places));
+    const whole = () => {
+      expect(sample.length <= COUPLED, `it is too large: more than ${COUPLED} coupled unknowns.`);
+      const begin = new Map();
+      pairs.forEach(([g], e) => { if (!begin.has(g)) begin.set(g, e); });
+      const first = sample.map((_, e) => (e < kinks ? begin.get(pairs[e][0]) : 0));
+      affordable(first.reduce((total, start, e) => total + e + 1 - start, 0), 120);
+      const rows = sample.map((_, e) => Array.from({ length: e + 1 - first[e] }, (__, place) => {
+        const f = first[e] + place;
+        return moved(entry(e, f), 120 - places - size[e] - size[f]);
+      }));
+      return definite(rows, first, tau);
+    };
+    const long = S.map((i) => half(bits(p.G[i][i]) - 2 * p.sx));
+    const near = (e, f) => moved(p.G[S[e]][S[f]], 120 - 2 * p.sx - long[e] - long[f]);
+    const gram = S.map((_, e) => Array.from({ length: e + 1 }, (__, f) => near(e, f)));
+    const four = tau.times(new Ratio(4n));
+    const regular = least(diagonal) > 0n && (definite(gram, S.map(() => 0), four) || whole());
+    demand(regular, "the equations are not shown to have one solution by this tau.");
     const residual = [
       ...pairs.map(([g, k]) => point.c[g] * point.t[g][k] * p.one),
       ...S.map((k) => point.q[k] - point.belowQ),

@@ -36,7 +36,8 @@ PRIME = 2**61 - 1
 CORNERS = 14  # support vectors of one class up to which all corners are looked at
 DEEPEST = 20  # levels of nesting in a document
 NUMERAL, DIGITS = 100, 100_000  # characters of a number of JSON, and hexadecimal digits of an integer
-UNKNOWNS = {"first layer": 20_000, "both layers": 1_000}  # multipliers, kinks and amplitudes
+UNKNOWNS = {"first layer": 200_000, "both layers": 1_000}  # multipliers, kinks and amplitudes
+COUPLED = 5_000  # unknowns whose equations are looked at as a whole
 MEMORY, WORK = 2**33, 2**34  # bits that a matrix may take, and bits that an elimination may multiply
 Data = tuple[Sequence[Sequence[float]], Sequence[float]]
 
@@ -362,6 +363,7 @@ class Point:
 
     def __init__(self, p: Problem, told: dict[str, Any]):
         self.tau, self.den, self.support = told.get("tau"), told["denominator"], told["support"]
+        self.products: tuple[list[list[int]], Fraction] | None = None
         self.patterns = [group["pattern"] for group in told["groups"]]
         self.groups = [group["neurons"] for group in told["groups"]]
         well_formed(p, told)
@@ -506,27 +508,38 @@ def linear(p: Problem, point: Point) -> Errors:
 
     A is the Gram matrix of (a_j y_i x_i)_{j in g} for kinks and (a_j P_ji y_i x_i)_j for the support, scaled
     by powers of two that bring its diagonal into [1/2, 2). If no eigenvalue is below tau there is one
-    solution u*, with |u* - u| <= |r|/tau and |W* - W| <= |r|/sqrt(tau), r the residual.
+    solution u*, with |u* - u| <= |r|/tau and |W* - W| <= |r|/sqrt(tau), r the residual. As u'Au is
+    sum_g c_g |sum_i m_gi y_i x_i|^2, m = mu at kinks and P lam elsewhere, none is if none of the Gram matrix
+    of the support vectors, scaled likewise, is below 4 tau. Where that fails A itself is looked at.
     """
-    tau, groups = Fraction(point.tau or 0), range(len(point.P))
+    S, tau, groups = point.support, Fraction(point.tau or 0), range(len(point.P))
     unknowns = [(i, {g: p.one}) for g, i in point.kinks]
-    unknowns += [(i, {g: point.P[g][i] for g in groups if point.P[g][i]}) for i in point.support]
+    unknowns += [(i, {g: point.P[g][i] for g in groups if point.P[g][i]}) for i in S]
 
     def entry(e: int, f: int) -> int:
         (i, left), (k, right) = unknowns[e], unknowns[f]
         common = sum(point.c[g] * slope * left.get(g, 0) for g, slope in right.items())
         return int(p.y[i] * p.y[k] * p.G[i][k] * common)
 
-    block: dict[int, int] = {}
-    first = [block.setdefault(g, e) for e, (g, _) in enumerate(point.kinks)] + [0] * len(point.support)
-    shift = 2 * (p.sx + p.sa + p.one.bit_length() - 1)
-    size = [(entry(e, e).bit_length() - shift) // 2 for e in range(len(unknowns))]
-    affordable(sum(e + 1 - start for e, start in enumerate(first)), 120)
-    rows = [[(e, f) for f in range(first[e], e + 1)] for e in range(len(unknowns))]
-    matrix = [[move(entry(e, f), 120 - shift - size[e] - size[f]) for e, f in row] for row in rows]
-    demand(definite(matrix, first, tau), "the equations are not shown to have one solution by this tau.")
+    def whole() -> bool:
+        expect(len(unknowns) <= COUPLED, f"it is too large: more than {COUPLED} coupled unknowns.")
+        block: dict[int, int] = {}
+        first = [block.setdefault(g, e) for e, (g, _) in enumerate(point.kinks)] + [0] * len(S)
+        affordable(sum(e + 1 - start for e, start in enumerate(first)), 120)
+        rows = [[(e, f) for f in range(first[e], e + 1)] for e in range(len(unknowns))]
+        matrix = [[move(entry(e, f), 120 - shift - size[e] - size[f]) for e, f in row] for row in rows]
+        return definite(matrix, first, tau)
+
+    shift, diagonal = 2 * (p.sx + p.sa + p.one.bit_length() - 1), [entry(e, e) for e in range(len(unknowns))]
+    size = [(value.bit_length() - shift) // 2 for value in diagonal]
+    long = {i: (p.G[i][i].bit_length() - 2 * p.sx) // 2 for i in S}
+    gram = [
+        [move(p.G[i][k], 120 - 2 * p.sx - long[i] - long[k]) for k in S[: e + 1]] for e, i in enumerate(S)
+    ]
+    regular = min(diagonal) > 0 and (definite(gram, [0] * len(S), 4 * tau) or whole())
+    demand(regular, "the equations are not shown to have one solution by this tau.")
     r = [Fraction(point.c[g] * point.t[g][k] * p.one, point.below_q) for g, k in point.kinks]
-    r += [Fraction(point.q[k], point.below_q) - 1 for k in point.support]
+    r += [Fraction(point.q[k], point.below_q) - 1 for k in S]
     squares = (up(abs(v) * UNIT / Fraction(2) ** s) ** 2 for v, s in zip(r, size, strict=True))
     length = Fraction(isqrt(sum(squares)) + 1, UNIT)
     far = length * root(Fraction(point.below_c, min(point.c)) / tau)  # sqrt(c_g) |v_g* - v_g| <= |W* - W|
@@ -711,16 +724,20 @@ class Line:
 
 def inner_products(p: Problem, point: Point, errors: Errors) -> tuple[list[list[int]], Fraction]:
     """N_gh = v_g.v_h without the bias, sum_i y_i mu_gi (t_hi - sum_k y_k mu_hk), in units; and its error."""
+    if point.products is not None:
+        return point.products
     affordable(len(point.groups) ** 2, 640)
     near = Rounded(p, point, errors)
     pulls = [[*map(mul, p.y, row)] for row in near.mu]
-    t = [[value - sum(pull) * p.bias for value in row] for row, pull in zip(near.t, pulls, strict=True)]
+    biases = [sum(pull) * p.bias for pull in pulls]
+    t = [[value - bias for value in row] for row, bias in zip(near.t, biases, strict=True)]
     e_t = max(near.e_t) + p.n * near.e_mu
     most_mu, most_t = (max(abs(value) for row in rows for value in row) for rows in (near.mu, t))
     error = p.n * ((most_mu + near.e_mu) * e_t + most_t * near.e_mu) // UNIT + 2
     half = [[dot(pull, row) // UNIT for row in t[: g + 1]] for g, pull in enumerate(pulls)]
-    groups = range(len(half))
-    return [[half[max(g, h)][min(g, h)] for h in groups] for g in groups], Fraction(error, UNIT)
+    N = [[half[max(g, h)][min(g, h)] for h in range(len(half))] for g in range(len(half))]
+    point.products = N, Fraction(error, UNIT)  # two claims need them
+    return point.products
 
 
 def rank(p: Problem, point: Point, errors: Errors, claim: dict[str, Any]) -> tuple[Fraction, Fraction]:
@@ -787,11 +804,15 @@ def stable_rank(p: Problem, point: Point, errors: Errors, claim: dict[str, Any])
     least = quadratic(vector, N) / below / UNIT
     demand(least > error, "the largest singular value is not shown to be positive.")
     size = [(floor(most * each * UNIT).bit_length() - 320) // 2 for each in c]
-    scale = [each / Fraction(2) ** s for each, s in zip(c, size, strict=True)]
-    rows = [[scale[g] * scale[h] * N[g][h] for h in range(g + 1)] for g in range(len(c))]
-    matrix = [[floor(-value * 2**120 / UNIT) for value in row] for row in rows]
+    rows, below_c = (
+        [[(g, h, -200 - size[g] - size[h]) for h in range(g + 1)] for g in range(len(c))],
+        point.below_c,
+    )
+    matrix = [
+        [move(-point.c[g] * point.c[h] * N[g][h], shift) // below_c**2 for g, h, shift in row] for row in rows
+    ]
     for g, row in enumerate(matrix):
-        row[-1] += floor(most * scale[g] / Fraction(2) ** size[g] * 2**120)
+        row[-1] += floor(most * c[g] / Fraction(4) ** size[g] * 2**120)
     demand(definite(matrix, [0] * len(c), Fraction(1, 2**40)), "the largest singular value may be larger.")
     trace = sum(each * N[g][g] for g, each in enumerate(c)) / Fraction(UNIT)
     lower, upper, ratio = Fraction(claim["lower"]), Fraction(claim["upper"]), (1 + errors.c) / (1 - errors.c)

@@ -2,27 +2,25 @@
 
 import numpy as np
 from flint import fmpz_mat
-from scipy.linalg import cho_factor, cho_solve, eigvalsh
+from scipy.linalg import eigvalsh
 
 from rankfall.certificates.cell import Cell, Values
+from rankfall.certificates.equations import DENSE, Equations, Singular
 from rankfall.certificates.problem import Missing, Point
 
 BITS = 200  # of the largest multiplier
 _TURNS = 60
+_REGULAR = 1e-11  # the least eigenvalue that rounding leaves of use
 
 
 def enclose(cell: Cell, values: Values) -> Point | Missing:
     """The solution of a cell's equations by iterative refinement: exact residuals, corrections in floats."""
-    matrix = cell.matrix()
-    sizes = np.array([(np.frexp(value)[1]) // 2 for value in np.diag(matrix)])
-    scale = 2.0**-sizes
-    scaled = scale[:, None] * matrix * scale
-    smallest = float(eigvalsh(scaled, subset_by_index=(0, 0))[0])
-    if not smallest > 1e-11:
+    equations = cell.equations
+    tau = _least_eigenvalue(cell, equations)
+    if tau is None:
         return Missing("the equations are too nearly singular to be enclosed.")
     (kg, ki), s = np.nonzero(cell.held), np.flatnonzero(cell.support)
     bits = BITS - int(np.frexp(values.lam.max())[1])
-    factor = cho_factor(scaled)
     now = [whole(float(v), bits) for v in [*values.mu[kg, ki], *values.lam[s]]]
     last = np.inf
     for _ in range(_TURNS):
@@ -36,7 +34,10 @@ def enclose(cell: Cell, values: Values) -> Point | Missing:
             [value / 2.0**60 if shift <= 0 else (value >> shift) / 2.0**60 for value in residual]
         )
         lift = 0 if shift <= 0 else shift
-        step = scale * cho_solve(factor, scale * small)
+        try:
+            step = equations.scale * equations.solve(equations.scale * small)
+        except Singular:
+            return Missing("the equations are too nearly singular to be enclosed.")
         now = [
             u - whole(float(d), lift + 60 + bits - _below(cell, bits)) for u, d in zip(now, step, strict=True)
         ]
@@ -52,8 +53,28 @@ def enclose(cell: Cell, values: Values) -> Point | Missing:
         denominator=1 << bits,
         multipliers=now[k:],
         kinks=now[:k],
-        tau=smallest / 4,
+        tau=tau,
     )
+
+
+def _least_eigenvalue(cell: Cell, equations: Equations) -> float | None:
+    """Proposes tau: by the Gram matrix of the support vectors, or by the equations as a whole."""
+    s = np.flatnonzero(cell.support)
+    gram = cell.problem.gram[np.ix_(s, s)]
+    samples = float(eigvalsh(_scaled(gram), subset_by_index=(0, 0))[0])
+    if samples > _REGULAR:
+        return samples / 16
+    if len(equations.scale) > DENSE:
+        return None
+    scale = 1 / equations.scale
+    every = float(eigvalsh(_scaled(scale[:, None] * equations.whole() * scale), subset_by_index=(0, 0))[0])
+    return every / 4 if every > _REGULAR else None
+
+
+def _scaled(matrix: np.ndarray) -> np.ndarray:
+    """Scaled by powers of two that bring the diagonal into [1/2, 2)."""
+    scale = 2.0 ** -np.array([(np.frexp(value)[1]) // 2 for value in np.diag(matrix)])
+    return np.asarray(scale[:, None] * matrix * scale)
 
 
 def whole(value: float, bits: int) -> int:

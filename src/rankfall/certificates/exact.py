@@ -14,6 +14,7 @@ from rankfall.certificates.enclosure import enclose
 from rankfall.certificates.problem import Missing, Point, Problem
 
 LARGE = 300  # unknowns up to which they are rational numbers; beyond, they are enclosed
+MOST = 1200  # unknowns up to which rational numbers are tried where an enclosure fails
 SMALL = 60  # unknowns up to which exact numbers are tried where floats find no solution
 MISFIT = 1e-6  # of the margins of support vectors in floats; beyond, rounding has spoiled them
 PIVOTS = 60
@@ -72,7 +73,7 @@ def propose(
             if isinstance(found, Point):
                 problem.points[key] = found
                 return found
-            if cell.size > 4 * large:
+            if cell.size > MOST:
                 return found
         exact = _rational(cell, values, by_program=turn > 0)
         if isinstance(exact, Missing):
@@ -152,7 +153,7 @@ class _System:
         return free
 
     def _matrix(self) -> list[list[int]]:
-        """As in `Cell.matrix`, over 4^(sx + sa + shift)."""
+        """As in `Cell.equations`, over 4^(sx + sa + shift)."""
         y, G, s = self.cell.problem.y.astype(int).tolist(), self.ints.gram, self.support.tolist()
         one = 1 << self.shift
         ps = fmpz_mat(len(self.a2), len(s), [int(v) for v in self.p[:, s].ravel()])
@@ -280,7 +281,7 @@ def _judge(
 
 def _inside(cell: Cell) -> tuple[np.ndarray, np.ndarray] | None:
     """Multipliers and slopes as far inside of their bounds as can be, where they are not unique."""
-    matrix, (kg, ki), s = cell.matrix(), np.nonzero(cell.held), np.flatnonzero(cell.support)
+    system, (kg, ki), s = cell.equations, np.nonzero(cell.held), np.flatnonzero(cell.support)
     k, n, alpha = len(kg), len(s), cell.problem.slope
     place = {int(i): k + f for f, i in enumerate(s)}
     size = float(cell.guess.max())
@@ -290,9 +291,9 @@ def _inside(cell: Cell) -> tuple[np.ndarray, np.ndarray] | None:
         rows[2 * e + 1, [e, place[int(i)], -1]] = 1.0, -1.0, 1.0
     for f in range(n):
         rows[2 * k + f, [k + f, -1]] = -1.0, 1.0
-    scale = 1 / np.maximum(np.diag(matrix), np.finfo(float).tiny)
-    equations = np.column_stack([scale[:, None] * matrix * size, np.zeros(k + n)])
-    wanted = scale * np.concatenate([np.zeros(k), np.ones(n)])
+    scale = system.scale
+    equations = np.column_stack([scale[:, None] * system.whole() / scale * size, np.zeros(k + n)])
+    wanted = scale**2 * np.concatenate([np.zeros(k), np.ones(n)])
     aim = np.zeros(k + n + 1)
     aim[-1] = -1.0
     bounds = [(None, None)] * (k + n) + [(None, 1.0)]

@@ -191,10 +191,24 @@ class Point:
     def weights(self, problem: Problem) -> np.ndarray:
         """The first layer (m, d + bias), as floats; with both layers trained, equal shares in each group."""
         w = np.zeros((problem.width, problem.inputs.shape[1]))
-        directions = (self.mu(problem.slope) * problem.y) @ problem.inputs
+        directions = self.directions(problem)
         for g, group in enumerate(self.groups):
             w[group] = self._output(problem, g)[:, None] * directions[g]
         return w
+
+    def directions(self, problem: Problem) -> np.ndarray:
+        """The v_g (g, d + bias): of an exact point each number is the nearest float, whatever cancels."""
+        if not self.exact:
+            return np.asarray((self.mu(problem.slope) * problem.y) @ problem.inputs)
+        ints, y = problem.integers, problem.y.astype(int).tolist()
+        lam = dict(zip(self.support.tolist(), self.multipliers, strict=True))
+        steep = {1: ints.one, -1: ints.slope, 0: 0}
+        mu = [[lam.get(i, 0) * steep[int(side)] for i, side in enumerate(row)] for row in self.patterns]
+        for (g, i), value in zip(self.pairs(), self.kinks, strict=True):
+            mu[g][i] = value * ints.one
+        signed = fmpz_mat([[sign * value for sign, value in zip(y, row, strict=True)] for row in mu])
+        below = self.denominator * ints.one << ints.sx
+        return np.array([[int(value) / below for value in row] for row in (signed * ints.x).tolist()])
 
     def _output(self, problem: Problem, g: int) -> np.ndarray:
         if problem.second is not None:

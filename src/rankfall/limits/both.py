@@ -15,6 +15,7 @@ from rankfall.limits.verdict import Verdict
 
 EARLY = 20.0  # the margin from which on a KKT point is tried,
 LATE = 1e4  # and that up to which the flow itself is followed
+STEADY = 1e-6  # the distance of two KKT points, relative, at margins of which one is four times the other
 AGREED = 1e-4  # 1 - cos between a late state and the limit
 
 
@@ -101,7 +102,8 @@ class BothLayers(Search):
         turning = np.sign(walk.weights.a)[:, None] * walk.region.side * (v @ walk.region.x.T)
         if (turning[left] < -1e-12 * walk.lengths).any():
             return ("a small neuron has still to cross a kink",)
-        if last is None or abs(np.linalg.norm(last.w) / np.linalg.norm(point.w) - 1) > 1e-9:
+        longer = np.inf if last is None else abs(np.linalg.norm(last.w) / np.linalg.norm(point.w) - 1)
+        if last is None or longer > 1e-9 or _apart(last, point) > STEADY:
             return ("the KKT point next to the state still changes",)
         if self._angle(point) > AGREED:
             return (f"the direction has not come near yet: 1 - cos = {self._angle(point):.1e}",)
@@ -119,3 +121,8 @@ class BothLayers(Search):
         }
         slow = isinstance(self.walk, SlowWalk)
         return more | ({"log_margin": float(np.log(LATE) + self.walk.clock)} if slow else {})
+
+
+def _apart(one: Point, other: Point) -> float:
+    size = np.hypot(np.linalg.norm(other.w), np.linalg.norm(other.a))
+    return float(np.hypot(np.linalg.norm(one.w - other.w), np.linalg.norm(one.a - other.a)) / size)

@@ -25,10 +25,9 @@ _STEADY = 1e-3  # or if its |v| is so near to 1 that its share, however small, m
 
 @dataclass(frozen=True)
 class Clusters:
-    """Live neurons, put together by sign and pattern."""
+    """Live neurons, put together by sign and pattern: those of one cluster have one v."""
 
     members: list[np.ndarray]
-    signs: np.ndarray  # (c)
     slopes: np.ndarray  # (c, n), zero where a kink is held
     held: np.ndarray  # (c, n)
 
@@ -56,7 +55,7 @@ def polish(weights: Weights, region: Region, r: np.ndarray, y: np.ndarray, small
         return None
     multipliers = y * guess
     support = multipliers > 1e-6 * multipliers.max()
-    amplitudes = np.array([(weights.a[j] ** 2).sum() / smallest for j in clusters.members])
+    amplitudes = np.array([(_growing(weights, j, v[j[0]]) ** 2).sum() / smallest for j in clusters.members])
     pulls = np.array([region.pulls(guess)[j[0]] for j in clusters.members]) * clusters.held
     start = Unknowns(np.where(support, multipliers, 0.0), amplitudes, pulls)
     for _ in range(_EXCHANGES):
@@ -86,7 +85,9 @@ def _clusters(weights: Weights, region: Region, v: np.ndarray) -> Clusters:
     lengths = np.linalg.norm(v, axis=1)
     groups: dict[bytes, list[int]] = {}
     for j in np.flatnonzero((np.abs(lengths - 1) < _LIVE) & (weights.a != 0)):
-        key = np.sign(weights.a[j]).tobytes() + region.slopes[j].tobytes() + region.held[j].tobytes()
+        key = region.slopes[j].tobytes() + region.held[j].tobytes()
+        if region.slope < 1:
+            key += np.sign(weights.a[j]).tobytes()
         groups.setdefault(key, []).append(int(j))
     total = (weights.a**2).sum()
     members = [
@@ -95,13 +96,16 @@ def _clusters(weights: Weights, region: Region, v: np.ndarray) -> Clusters:
         if (weights.a[group] ** 2).sum() > _SHARE * total or abs(lengths[group[0]] - 1) < _STEADY
     ]
     first = np.array([group[0] for group in members], dtype=int)
-    return Clusters(members, np.sign(weights.a[first]), region.slopes[first], region.held[first])
+    return Clusters(members, region.slopes[first], region.held[first])
 
 
 def _some(clusters: Clusters, keep: np.ndarray) -> Clusters:
-    return Clusters(
-        [clusters.members[c] for c in keep], clusters.signs[keep], clusters.slopes[keep], clusters.held[keep]
-    )
+    return Clusters([clusters.members[c] for c in keep], clusters.slopes[keep], clusters.held[keep])
+
+
+def _growing(weights: Weights, members: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """What decides the shares of a cluster: with one v from now on a + v.w grows, and a - v.w decays."""
+    return np.asarray((weights.a[members] + weights.w[members] @ v / np.linalg.norm(v)) / 2)
 
 
 def _directions(unknowns: Unknowns, clusters: Clusters, region: Region, y: np.ndarray) -> np.ndarray:
@@ -159,12 +163,12 @@ def _newton(
 
 
 def _point(found: Unknowns, clusters: Clusters, weights: Weights, region: Region, y: np.ndarray) -> Point:
-    """Amplitudes back to neurons, in the proportions of the late state; all others are zero."""
+    """Amplitudes back to neurons, in the proportions to which the late state leads; all others are zero."""
     w, a, slopes = np.zeros_like(weights.w), np.zeros_like(weights.a), region.slopes.copy()
     v = _directions(found, clusters, region, y)
     for c, members in enumerate(clusters.members):
-        squares = weights.a[members] ** 2
-        a[members] = clusters.signs[c] * np.sqrt(found.amplitudes[c] * squares / squares.sum())
+        share = _growing(weights, members, v[c])
+        a[members] = share * np.sqrt(found.amplitudes[c] / (share**2).sum())
         w[members] = a[members, None] * v[c]
         with np.errstate(divide="ignore", invalid="ignore"):
             kinks = clusters.held[c]

@@ -91,7 +91,10 @@ def proved_point(search: "Search", proof: Proof, region: Region) -> tuple[KKT, R
             held = np.where(
                 patterns[:, first] == 0, np.where(multipliers > 0, together / multipliers, held), held
             )
-    w = a[:, None] * ((held * multipliers * y) @ region.x)
+    if proof.point.exact and not search.reduction.spans:  # the coordinates are the user's
+        w = proof.point.weights(problem)
+    else:
+        w = a[:, None] * ((held * multipliers * y) @ region.x)
     shown = Region(region.x, region.slope, patterns[:, first], region.lines)
     return KKT(w, a, multipliers, held), shown
 

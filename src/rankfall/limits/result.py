@@ -30,7 +30,7 @@ class Branch:
     verdict: str
     norm: float
     stable_rank: float
-    cosine: float  # to the limit that is shown
+    cosine: float  # to the limit that is shown; NaN if one of them is zero
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,8 @@ class Limit:
             lines += [f"  {line}" for line in str(self.certificate()).splitlines()]
         lines += [
             f"  branch {number}         {branch.verdict}: norm {branch.norm:.6g}, "
-            f"stable rank {branch.stable_rank:.6g}, cosine {branch.cosine:.6g} to this one"
+            f"stable rank {branch.stable_rank:.6g}"
+            + (f", cosine {branch.cosine:.6g} to this one" if np.isfinite(branch.cosine) else "")
             for number, branch in enumerate(self.branches, start=2)
         ]
         lines += [f"  {name:16} {value:.2e}" for name, value in self.residuals.items()]
