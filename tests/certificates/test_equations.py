@@ -86,7 +86,7 @@ def test_either_matrix_proves_an_enclosure_and_neither_means_refused(cells, monk
     document = Certificate.of(found.problem, point, []).document
     asked, definite, samples = [], check.definite, len(point.support)
     unknowns = samples + len(point.kinks)
-    assert (unknowns > samples) and (samples > 3)
+    assert unknowns > samples > 3
 
     def recorded(matrix, first, tau):
         asked.append(len(matrix))
