@@ -11,10 +11,9 @@ import re
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 from rankfall import plot
-from rankfall.papers.outcome import Outcome, differs
+from rankfall.papers.lab import Outcome, Row, differs
 from rankfall.papers.reproduction import choose, found_before
 from rankfall.report.files import write
 from rankfall.report.markdown import counts_table, table
@@ -35,9 +34,10 @@ def main(report: Path) -> None:
     """Write them."""
     keep_full(report)
     claims = claims_of(report)
-    if len(claims) != sum(len(experiment.claims) for _, experiment in choose()):
+    declared = [f"{paper.name}/{claim.id}" for paper, e in choose() for claim in e.claims]
+    if [row.id for row in claims] != declared:
         sys.exit(f"{report} does not hold all claims: run `rankfall reproduce` first.")
-    if differing := [f"{c['paper']} {c['number']}" for c in claims if differs(c)]:
+    if differing := [row.id for row in claims if differs(row)]:
         sys.exit(f"not the verdicts on record: {', '.join(differing)}.")
     page = f"{INTRODUCTION}\n{counts_table(claims)}\n\n{table(claims)}\n"
     (ROOT / "docs" / "claims.md").write_text(page, encoding="utf-8")
@@ -68,18 +68,18 @@ def keep_full(report: Path) -> None:
         write(outcomes, FULL, sum(outcome.seconds for outcome in outcomes))
 
 
-def claims_of(report: Path) -> list[dict[str, Any]]:
+def claims_of(report: Path) -> list[Row]:
     """The claims of the report; those on real data from the last full run that was kept."""
-    full = {(c["paper"], c["figure"], c["sentence"]): c for c in _read(FULL)}
-    return [
-        full.get((c["paper"], c["figure"], c["sentence"]), c) | {"number": c["number"]} if c["needs"] else c
-        for c in _read(report)
-    ]
+    full = {row.id: row for row in _read(FULL, stale=True)}
+    return [full.get(row.id, row) if row.needs else row for row in _read(report)]
 
 
-def _read(folder: Path) -> list[dict[str, Any]]:
+def _read(folder: Path, stale: bool = False) -> list[Row]:
+    """The claims at the papers' settings, if the present code found them; `stale`: whatever found them."""
     file = folder / "claims.json"
-    return json.loads(file.read_text(encoding="utf-8"))["claims"] if file.is_file() else []
+    told = json.loads(file.read_text(encoding="utf-8"))["claims"] if file.is_file() else []
+    rows = [Row.of_json(each) for each in told if stale or each["current"] or each["needs"]]
+    return [row for row in rows if not row.setting]
 
 
 def _on_paper(svg: str) -> str:

@@ -205,21 +205,17 @@ def run(
     if plot.drawable(trajectory):
         kept.append(f"figure: {plot.save(plot.run_figure(trajectory), out / f'{name}.png')}")
     _summarise(trajectory, network, kept)
-    _end_run(trajectory, file, loss_below)
+    _end_run(trajectory, file)
 
 
-def _end_run(trajectory: "Trajectory", file: Path, loss_below: float | None) -> None:
+def _end_run(trajectory: "Trajectory", file: Path) -> None:
     """Say so, with its exit code, if a run did not reach its end, and how to go on."""
-    from rankfall.dynamics import Until, march
-    from rankfall.dynamics.flow import ARRIVED, MET
+    from rankfall.outcome import Outcome
 
-    outcome, ends = trajectory.settings["outcome"], {march.ARRIVED, ARRIVED}
-    if loss_below is not None:
-        ends.add(MET.format(condition=Until(loss=loss_below).condition))
-    if outcome in ends:
+    if trajectory.outcome.finished:
         return
-    print(f"The run did not reach its end: {outcome}.")
-    if outcome == march.INTERRUPTED:
+    print(f"The run did not reach its end: {trajectory.outcome}.")
+    if trajectory.outcome is Outcome.INTERRUPTED and trajectory.state is not None:
         print(f"go on: {_again(('--checkpoint',), '--checkpoint', str(file))}")
     raise typer.Exit(NO_ANSWER)
 
@@ -677,7 +673,13 @@ def _end_assessment(console: Any, answer: "Assessment", seconds: float) -> NoRet
 def reproduce(
     paper: Annotated[str | None, typer.Argument(help="zhang, frei, le, sun, ...; all if not said.")] = None,
     figure: Annotated[str | None, typer.Option(help="One figure of the paper; --list names them.")] = None,
-    claim: Annotated[int | None, typer.Option(help="One claim of the paper; --list has the numbers.")] = None,
+    claim: Annotated[
+        str | None, typer.Option(help="One claim, such as frei/rank-two; --list has all of them.")
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Change the setting of one figure: --set n=20 --set slope=0.3."),
+    ] = None,
     seeds: Annotated[int | None, typer.Option(help="So many seeds where something is drawn.")] = None,
     workers: Annotated[
         int | None, typer.Option(help="So many processes; one for each core if not said.")
@@ -698,14 +700,15 @@ def reproduce(
     """
     from rich.console import Console
 
-    from rankfall.papers.outcome import differs
+    from rankfall.papers.lab import Row, differs
     from rankfall.papers.reproduction import choose, kept
     from rankfall.papers.reproduction import reproduce as run
     from rankfall.report.files import write
     from rankfall.report.terminal import listing, outcome_table, summary
 
     console = Console()
-    chosen = choose(paper, figure, claim)
+    chosen = choose(paper, figure, claim, changes or ())
+    wanted = None if claim is None else f"{chosen[0][0].name}/{claim.rpartition('/')[2]}"
     if listed:
         console.print(listing(list(kept(chosen, out, seeds)), claim))
         return
@@ -713,13 +716,15 @@ def reproduce(
         raise ValueError(f"--workers must be 1 or more, not {workers}.")
     start = time.monotonic()
     outcomes: list[Outcome] = []
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     try:
         for outcome in run(chosen, out, seeds, workers, again, full):
             outcomes.append(outcome)
-            rows += (asked := [row for row in outcome.rows if claim in (None, row["number"])])
+            rows += (asked := [row for row in outcome.rows if wanted in (None, row.id)])
             name = f"{outcome.paper.name} {outcome.experiment.name}: {outcome.experiment.title}"
             _say(console, f"\n[{len(outcomes)} of {len(chosen)}] {name} ({outcome.news})")
+            if outcome.experiment.differs:
+                _say(console, f"The setting is not the paper's: {outcome.experiment.differs}.")
             console.print(outcome_table(asked))
     except KeyboardInterrupt:
         done = f"{len(outcomes)} of {len(chosen)} experiments are finished"

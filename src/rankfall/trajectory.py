@@ -16,6 +16,7 @@ import xarray as xr
 from rankfall.atomic import atomically
 from rankfall.measure import Measure, matrix_layers
 from rankfall.network import Identity, Network
+from rankfall.outcome import Outcome
 
 PACKAGES = ("rankfall", "jax", "jaxlib", "equinox", "diffrax", "optax", "numpy")
 
@@ -53,6 +54,11 @@ class Trajectory:
         if len(self.networks) > 1:
             raise ValueError(f"{len(self.networks)} networks ran together: take one of `run.networks`.")
         return self.networks[0]
+
+    @property
+    def outcome(self) -> Outcome:
+        """How the run ended."""
+        return Outcome(self.settings["outcome"])
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "dataset":

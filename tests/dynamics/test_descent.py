@@ -10,6 +10,7 @@ import pytest
 from rankfall import Data, DescentWarning, Network, Trajectory, descent, every
 from rankfall.data import symmetric_sine
 from rankfall.dynamics.shuffle import permutation
+from rankfall.outcome import Outcome
 from rankfall.precision import float64
 
 MODULE = sys.modules["rankfall.dynamics.march"]
@@ -279,7 +280,7 @@ def test_an_interrupted_run_keeps_what_it_reached_and_can_be_resumed(monkeypatch
         patch.setattr("rankfall.progress.Progress.update", interrupt)
         part = descent(START, SINE, "square", 0.01, 50, **ADAM)
     assert part.settings["steps"] == 26
-    assert "interrupted" in part.settings["outcome"]
+    assert part.outcome is Outcome.INTERRUPTED
     np.testing.assert_array_equal(part.step, [0, 10, 20])
     run = descent(START, SINE, "square", 0.01, 50, **ADAM, resume=part)
     assert run.network.weights[0].tobytes() == whole.network.weights[0].tobytes()
@@ -341,7 +342,7 @@ def test_a_run_that_diverges_says_so_and_ends_with_its_last_finite_weights(tmp_p
     assert 2 < count < 30
     with pytest.warns(DescentWarning, match="diverged.*smaller `step`"):
         run = descent(START, SINE, "square", 3.0, 30, measures=["loss"], record=every(1))
-    assert "diverged" in run.settings["outcome"]
+    assert run.outcome is Outcome.DIVERGED
     assert all(np.isfinite(w).all() for w in run.network.weights)
     assert count - 2 <= run.settings["steps"] <= count
     loaded = Trajectory.load(run.to_netcdf(tmp_path / "run.nc"))

@@ -16,6 +16,7 @@ from rankfall.dynamics import visited
 from rankfall.dynamics.exact import walk_of
 from rankfall.dynamics.problem import Reduction
 from rankfall.loss import named
+from rankfall.outcome import Outcome
 
 LOSSES = ("exponential", "logistic", "square", "exponential.sum", "logistic.sum", "square.sum")
 SLOPES = (0.0, 0.01, 0.1, 0.5, 1.0)
@@ -441,7 +442,7 @@ def test_at_ten_to_the_thousand_the_margin_is_still_that_of_the_closed_form(loss
     # The logistic loss is late by a bounded time: q + exp(q) instead of exp(q).
     np.testing.assert_allclose(found.margins[-1], margin_of_mirrored(end), rtol=1e-12)
     np.testing.assert_allclose(found.log_loss[-1], -margin_of_mirrored(end), rtol=1e-12)
-    assert "log t >= 2302.59" in found.settings["outcome"]
+    assert "log t >= 2302.59" in found.settings["condition"]
 
 
 def test_with_both_layers_trained_the_margin_is_an_inverse_exponential_integral():
@@ -671,8 +672,8 @@ def test_the_run_ends_exactly_at_a_loss_a_gradient_or_a_time():
             assert float(found["gradient_norm"][-1]) == pytest.approx(np.sqrt(2) * level, rel=1e-10)
             elapsed = (1 / level - np.exp(0.5)) / rate
             assert found.settings["log_time"] == pytest.approx(np.log(elapsed), rel=1e-11)
-            assert "reached the condition" in found.settings["outcome"]
-            assert f"{next(iter(bounds))} <= 1e-05" in found.settings["outcome"]
+            assert found.outcome is Outcome.MET
+            assert f"{next(iter(bounds))} <= 1e-05" in found.settings["condition"]
 
 
 def test_whichever_comes_first_ends_the_run():
@@ -682,7 +683,7 @@ def test_whichever_comes_first_ends_the_run():
     until = Until(time=3.0, loss=1e-2, log_time=50.0)
     found = run(mirrored(), MIRROR, "exponential", until)
     assert found.time[-1] == 3.0
-    assert found.settings["outcome"] == "reached the time asked for"
+    assert found.outcome is Outcome.ARRIVED
 
 
 @pytest.mark.parametrize("loss", ["exponential", "square"])
@@ -690,7 +691,7 @@ def test_the_logarithm_of_a_time_is_an_end_for_every_loss(loss):
     found = run(mirrored(), MIRROR, loss, Until(log_time=1.0), budget=500)
     assert found.settings["log_time"] == pytest.approx(1.0, abs=1e-12)
     assert found.time[-1] == pytest.approx(np.e, rel=1e-12)
-    assert "log t >= 1" in found.settings["outcome"]
+    assert "log t >= 1" in found.settings["condition"]
 
 
 def test_a_condition_that_holds_at_the_start_ends_the_run_there():
@@ -915,7 +916,7 @@ def test_a_dead_network_that_can_never_meet_the_condition_ends_with_a_sentence()
     for loss in ("exponential", "square"):
         found = run(network, data, loss, Until(loss=1e-3), budget=2000)
         assert np.isfinite(packed(found.network)).all()
-        assert "reached the condition" not in found.settings["outcome"]
+        assert found.outcome is not Outcome.MET
 
 
 # A run that ends early
@@ -923,7 +924,7 @@ def test_a_dead_network_that_can_never_meet_the_condition_ends_with_a_sentence()
 
 def test_a_spent_budget_says_so_and_keeps_what_was_reached():
     found = run(mirrored(), MIRROR, "exponential", 1e6, budget=2, measures=["margins"], record=[1e-3])
-    assert "budget of 2 steps" in found.settings["outcome"]
+    assert found.outcome is Outcome.SPENT
     assert found.settings["steps"] == 2
     assert 1e-3 < found.time[-1] < 1e6
     expected = margin_of_mirrored(np.log(found.time.values[1:]))
@@ -942,7 +943,7 @@ def test_an_interrupt_keeps_what_was_reached(monkeypatch):
 
     monkeypatch.setattr(Walk, "take", interrupted)
     found = run(mirrored(), MIRROR, "exponential", 1e6, measures=["margins"])
-    assert "interrupted" in found.settings["outcome"]
+    assert found.outcome is Outcome.INTERRUPTED
     assert found.settings["steps"] == 2
     assert 0 < found.time[-1] < 1e6
     expected = margin_of_mirrored(np.log(found.time.values[-1]))

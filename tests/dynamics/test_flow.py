@@ -4,6 +4,7 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
 from rankfall import Data, FlowWarning, Network, Until, flow, linear
+from rankfall.outcome import Outcome
 
 RNG = np.random.default_rng(5)
 
@@ -106,7 +107,7 @@ def test_a_deep_flow_is_that_of_scipy(slope):
     for found, row in zip(run.weights.values, expected, strict=True):
         assert relative(found, row) < 1e-7  # the interpolation between steps is of a lower order
     np.testing.assert_array_equal(run.time, TIMES)
-    assert run.settings["outcome"] == "reached the time asked for"
+    assert run.outcome is Outcome.ARRIVED
 
 
 def test_a_flow_across_kinks_is_that_of_scipy():
@@ -176,8 +177,8 @@ def test_one_sample_grows_like_the_logistic_function_and_stops_exactly_at_the_lo
     np.testing.assert_allclose(run.loss[-1], LOSS, rtol=1e-8)
     np.testing.assert_allclose(run.time[-1], MET_AT, rtol=1e-7)
     assert (np.diff(run.time) > 0).all()
-    assert "reached the condition" in run.settings["outcome"]
-    assert "loss" in run.settings["outcome"]
+    assert run.outcome is Outcome.MET
+    assert "loss" in run.settings["condition"]
 
 
 @pytest.mark.parametrize("record", [None, [0.0, 0.1, 0.2]], ids=["records not said", "records given"])
@@ -192,13 +193,13 @@ def test_without_a_time_the_flow_runs_until_the_condition(record):
 def test_the_flow_ends_at_its_time_where_the_condition_is_not_met_before():
     run = run_one_sample(time=0.2, record=[0.1])
     np.testing.assert_array_equal(run.time, [0.0, 0.1, 0.2])
-    assert run.settings["outcome"] == "reached the time asked for"
+    assert run.outcome is Outcome.ARRIVED
 
 
 def test_a_condition_that_holds_at_the_start_ends_the_flow_there():
     run = run_one_sample(one_sample(u0=np.sqrt(0.4)))  # f = y
     np.testing.assert_array_equal(run.time, [0.0])
-    assert "reached the condition" in run.settings["outcome"]
+    assert run.outcome is Outcome.MET
 
 
 def test_single_precision_flows_in_double_precision():
@@ -209,7 +210,7 @@ def test_single_precision_flows_in_double_precision():
 
 
 def test_a_spent_budget_is_a_warning_and_what_was_reached_is_kept():
-    with pytest.warns(FlowWarning, match="budget of 7 steps"):
+    with pytest.warns(FlowWarning, match="spent its budget"):
         run = run_one_sample(time=10.0, budget=7)
     assert run.settings["steps"] + run.settings["rejected_steps"] == 7
     assert 0 < run.time[-1] < MET_AT
@@ -229,7 +230,7 @@ def test_an_interrupt_keeps_what_was_reached(monkeypatch):
 
     monkeypatch.setattr("rankfall.progress.Progress.update", interrupt)
     run = run_one_sample(time=10.0)
-    assert "interrupted" in run.settings["outcome"]
+    assert run.outcome is Outcome.INTERRUPTED
     assert run.time[-1] > 0
     np.testing.assert_allclose(run.outputs, growth(run.time.values), rtol=1e-6)
 

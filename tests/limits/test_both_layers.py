@@ -11,6 +11,8 @@ from rankfall.dynamics.exact import walk_of
 from rankfall.dynamics.problem import Reduction
 from rankfall.limits.slow import SlowWalk
 from rankfall.loss import named
+from tests.adversarial.battery import network_and_data
+from tests.adversarial.problems import problem
 
 RNG = np.random.default_rng
 
@@ -201,6 +203,14 @@ def test_shares_within_a_cluster_are_those_of_the_closed_form(seed):
     end = end / np.linalg.norm(end)
     for layer in (found.W[:, 0], np.asarray(found.network.weights[1])[0]):
         np.testing.assert_allclose(layer / np.linalg.norm(layer), end, atol=1e-8)
+
+
+def test_a_neuron_that_only_decays_has_no_share_and_no_number_is_undefined():
+    """A neuron with w = a and one input loses all of itself: its cluster has nothing that grows."""
+    case = problem(400, 1013)
+    network, data = network_and_data(case)
+    found = limit(network, data, case.loss, seconds=3, show=False)
+    assert "nan" not in str(found)
 
 
 # The slow flow

@@ -21,9 +21,8 @@ def test_stable_rank_of_a_gaussian_matrix_plus_one_of_rank_one(strength):
     assert step.after_one_step(m, d, sigma, spectral, 1.0) == pytest.approx(measured, rel=0.03)
 
 
-def test_descent_in_the_span_is_descent_of_the_whole_network(monkeypatch):
-    monkeypatch.setattr(step, "N", 6)
-    data = step.mixture(30, seed=0)
+def test_descent_in_the_span_is_descent_of_the_whole_network():
+    data = step.mixture(step.Setting(n=6), 30, seed=0)
     begun = start(data, 8, seed=0)
     found = descend(begun, [0.1], 0.1, 0.05, 20, [1, 5])
     whole = np.random.default_rng([0, 8]).normal(size=(8, 30))  # the weights that `start` draws

@@ -9,14 +9,9 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
-from rankfall import definitions
-from rankfall.definitions import definition_of, digests
 from rankfall.papers import PAPERS, paper, reproduction
-from rankfall.papers.claim import at_most
-from rankfall.papers.experiment import Paper
-from rankfall.papers.outcome import differs
+from rankfall.papers.lab import Paper, at_most, code, differs
 from rankfall.papers.reproduction import Kept, choose, kept, reproduce
-from rankfall.papers.zhang import identities
 from rankfall.report.files import write
 
 pytestmark = pytest.mark.slow
@@ -35,7 +30,7 @@ def ran(monkeypatch):
     run = reproduction._run
 
     def noted(task):
-        seeds.append(task[2])
+        seeds.append(task.seed)
         return run(task)
 
     monkeypatch.setattr(reproduction, "_run", noted)
@@ -61,7 +56,7 @@ def test_more_seeds_run_only_the_new_ones(figure, ran, tmp_path):
     outcome = one(figure, tmp_path, seeds=3)
     assert ran == [0, 1, 2]
     assert outcome.news == "run: seeds (2 to 3) changed"
-    assert {row["seeds"] for row in outcome.rows} == {3}
+    assert {row.seeds for row in outcome.rows} == {3}
 
 
 def test_a_damaged_run_is_not_believed(figure, ran, tmp_path):
@@ -82,16 +77,15 @@ def test_another_tolerance_is_judged_and_not_run(figure, ran, tmp_path, monkeypa
     one(figure, tmp_path)
     (found, experiment), *_ = figure
     strict = replace(experiment.claims[0], expected=at_most(-1.0, "stricter"))
-    other = replace(experiment, claims=(strict, *experiment.claims[1:]))
+    others = experiment.claims[1:]
+    other = replace(experiment, statements=lambda setting: (strict, *others))
     told = Kept.rests_on.func
-    rests_on = property(lambda self: told(self) | {"rankfall.papers.zhang.identities.IDENTITIES": "other"})
-    monkeypatch.setattr(identities, "IDENTITIES", other)
-    monkeypatch.setattr(Kept, "rests_on", rests_on)
-    others = tuple(other if e is experiment else e for e in found.experiments)
-    outcome = one([(replace(found, experiments=others), other)], tmp_path)
+    module = "rankfall.papers.zhang.identities"
+    monkeypatch.setattr(Kept, "rests_on", property(lambda self: told(self) | {module: "other"}))
+    outcome = one([(found, other)], tmp_path)
     assert len(ran) == 2
-    assert outcome.news == "judged again: papers.zhang.identities.IDENTITIES changed"
-    assert outcome.rows[0]["verdict"] == "not reproduced"
+    assert outcome.news == "judged again: papers.zhang.identities changed"
+    assert outcome.rows[0].verdict == "not reproduced"
 
 
 class Interrupted(Executor):
@@ -120,15 +114,13 @@ def test_what_was_finished_before_ctrl_c_is_kept(figure, ran, tmp_path):
 
 
 def test_a_run_that_fails_is_told_at_the_end_and_the_others_are_kept(figure, tmp_path, monkeypatch):
-    def fails(seed: int) -> xr.Dataset:
-        return whole(seed) if seed else 1 / 0
+    def fails(setting, seed: int) -> xr.Dataset:
+        return whole(setting, seed) if seed else 1 / 0
 
     (found, experiment), *_ = figure
-    whole = experiment.run
-    fails.__module__, fails.__qualname__ = whole.__module__, whole.__qualname__
-    reproduction.code_of.cache_clear()
-    broken = replace(experiment, run=fails)
-    monkeypatch.setattr(identities, "IDENTITIES", broken)
+    whole = experiment.simulation
+    fails.__module__ = whole.__module__
+    broken = replace(experiment, simulation=fails)
     monkeypatch.setattr("rankfall.papers.zhang.PAPER", replace(found, experiments=(broken,)))
     with pytest.raises(
         RuntimeError, match=r"(?s)1 of 2 runs failed.*zhang identities, seed 0.*ZeroDivisionError"
@@ -161,15 +153,6 @@ def test_what_is_asked_for_again_is_run_again(figure, ran, tmp_path):
     assert ran == [0, 1, 0, 1]
 
 
-def test_an_experiment_in_front_makes_the_numbers_new(figure, tmp_path):
-    one(figure, tmp_path)
-    (found, experiment), *_ = figure
-    alone = replace(found, experiments=(experiment,))
-    outcome = one([(alone, experiment)], tmp_path)
-    assert outcome.news.startswith("judged again: first claim (")
-    assert outcome.rows[0]["number"] == 1
-
-
 def test_two_runs_give_the_same_claims_timings_aside(figure, tmp_path):
     said = []
     for name in "ab":
@@ -190,6 +173,58 @@ def test_the_page_keeps_what_the_folder_holds_of_other_figures(figure, tmp_path)
     assert {row["figure"] for row in claims} == {"identities", "9"}
 
 
+def test_what_other_code_found_stays_on_the_page_and_is_marked(figure, tmp_path, monkeypatch):
+    write([one(figure, tmp_path)], tmp_path, 1.0)
+    told = Kept.rests_on.func
+    monkeypatch.setattr(Kept, "rests_on", property(lambda self: told(self) | {"rankfall.loss": "other"}))
+    needing = choose("sun", "9")
+    write([one(needing, tmp_path)], tmp_path, 1.0)
+    claims = json.loads((tmp_path / "claims.json").read_text(encoding="utf-8"))["claims"]
+    assert {(row["figure"], row["current"]) for row in claims} == {("identities", False), ("9", True)}
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "kept from before: the code has changed since" in page
+
+
+# Other settings
+
+
+def test_another_setting_is_run_kept_and_shown_beside_the_papers(tmp_path, ran):
+    usual, other = choose("frei", "limits"), choose("frei", "limits", changes=["n=4", "slope=0.5"])
+    ((_, experiment),) = other
+    assert experiment.setting.n == 4
+    assert experiment.setting.slopes == (0.5,)
+    outcome = one(other, tmp_path)
+    assert {row.setting for row in outcome.rows} == {
+        "n = 4 (paper: 8), slopes = (0.5) (paper: (0.5, 0.3, 0.1))"
+    }
+    assert outcome.rows[0].command.endswith("--set n=4 --set slopes=0.5 --again")
+    assert not any(map(differs, outcome.rows))
+    write([outcome], tmp_path, 1.0)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "The setting is not the paper's" in page
+    assert len(ran) == 2
+    assert one(other, tmp_path).news == "from the cache"
+    assert next(iter(kept(usual, tmp_path, 2))).missing() == [0, 1]
+    write([], tmp_path, 1.0)  # what is kept at another setting is shown, whatever else was run
+    claims = json.loads((tmp_path / "claims.json").read_text(encoding="utf-8"))["claims"]
+    assert {row["setting"] for row in claims} == {row.setting for row in outcome.rows}
+
+
+@pytest.mark.parametrize(
+    ("asked", "changes", "said"),
+    [
+        (("frei", "limits"), ["m=20"], "unknown setting 'm'"),
+        (("frei", "limits"), ["n"], "NAME=VALUE"),
+        (("frei", "limits"), ["n=many"], "a whole number"),
+        (("frei", "limits"), ["starts=1"], "cannot be set from the command line"),
+        (("frei",), ["n=20"], "one figure"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused_in_words(asked, changes, said):
+    with pytest.raises(ValueError, match=said):
+        choose(*asked, changes=changes)
+
+
 # What a change makes stale
 
 
@@ -197,22 +232,20 @@ def test_the_page_keeps_what_the_folder_holds_of_other_figures(figure, tmp_path)
 def stale(monkeypatch, tmp_path):
     """The experiments whose runs would be run again if a line of a file were another one."""
     copy = tmp_path / "rankfall"
-    shutil.copytree(definitions.FOLDER, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    caches = (definitions._module, definitions._used_by, definitions._file, definitions._measures)
+    shutil.copytree(code.FOLDER, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    caches = (code.code_of_runs, code._digest_for_runs, code._imports, code._tree)
 
     def rests_on():
         for cache in caches:
             cache.cache_clear()
-        places = kept(choose(), tmp_path)
-        runs = {(p.paper.name, p.experiment.name): p.experiment.run for p in places}
-        return {name: digests(definition_of(run)) for name, run in runs.items()}
+        return {(p.name, e.name): code.code_of_runs(e.simulation.__module__) for p, e in choose()}
 
     def changed(file, old, new):
         before = rests_on()
         text = (copy / file).read_text(encoding="utf-8")
         assert old in text
         (copy / file).write_text(text.replace(old, new), encoding="utf-8")
-        monkeypatch.setattr(definitions, "FOLDER", copy)
+        monkeypatch.setattr(code, "FOLDER", copy)
         after = rests_on()
         return {name for name in before if before[name] != after[name]}
 
@@ -224,23 +257,40 @@ def stale(monkeypatch, tmp_path):
 def test_a_changed_formula_makes_its_claims_stale_and_no_others(stale):
     found = stale("theory/white_course.py", "q1, q2 = 1 - along, 1 + along", "q1, q2 = 1 + along, 1 - along")
     assert ("zhang", "3") in found
-    assert {name for name, _ in found} == {"zhang"}
+    assert not {("sun", "1"), ("frei", "step")} & found
 
 
 def test_a_change_of_the_limits_leaves_the_runs_of_gradient_descent(stale):
     found = stale("limits/base.py", "    def run(self) -> Limit:", "    def run(self, other=0) -> Limit:")
     assert {("sun", "map"), ("sun", "properties")} <= found
-    assert not {("sun", "1"), ("zhang", "3")} & found
+    assert not {("sun", "1")} & found
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("network.py", "a network needs at least one", "a network needs one"),  # a message
+        ("dynamics/span.py", "Exact reduction of the input", "A reduction of the input"),  # a docstring
+        ("papers/frei/limits.py", "The first layer has rank two at most.", "Rank two at most."),  # a sentence
+        ("papers/frei/limits.py", 'title="(a) rank two at most"', 'title="(a)"'),  # a figure
+        ("papers/lab/drawing.py", "0.4", "0.5"),
+        ("plot.py", "0.9", "0.8"),
+    ],
+)
+def test_text_claims_and_figures_make_no_run_stale(stale, file, old, new):
+    assert not stale(file, old, new)
 
 
 # What can be asked for
 
 
-def test_every_claim_of_every_paper_has_a_number_and_belongs_to_one_experiment():
+def test_every_claim_has_an_id_of_its_own_and_belongs_to_one_experiment():
     for name in PAPERS:
-        total = sum(len(e.claims) for e in paper(name).experiments)
-        found = [choose(name, claim=number)[0][1].name for number in range(1, total + 1)]
-        assert found == [e.name for e in paper(name).experiments for _ in e.claims]
+        ids = [(claim.id, e.name) for e in paper(name).experiments for claim in e.claims]
+        assert len({each for each, _ in ids}) == len(ids)
+        for each, figure in ids:
+            assert [e.name for _, e in choose(name, claim=each)] == [figure]
+            assert [e.name for _, e in choose(claim=f"{name}/{each}")] == [figure]
 
 
 def test_figures_have_names_of_their_own():
@@ -262,8 +312,8 @@ def test_there_are_more_than_sixty_claims():
         (("zang",), "Did you mean 'zhang'"),
         (("sun", "17"), "unknown figure of sun '17'"),
         ((None, "3"), "belongs to a paper"),
-        (("sun", None, 1000), "no claim 1000"),
-        (("sun", None, 0), "no claim 0"),
+        (("frei", None, "rank-tow"), "Did you mean 'rank-two'"),
+        (("sun", None, "frei/rank-two"), "no claim of sun"),
     ],
 )
 def test_what_is_not_there_is_refused_in_words(asked, said):
@@ -282,17 +332,18 @@ def test_no_seed_at_all_is_refused(figure, tmp_path):
 def on_digits(monkeypatch, run):
     """An experiment on real data, in the place of Min et al.'s on MNIST."""
     (found, experiment), *_ = choose("min", "mnist")
-    other = replace(experiment, run=run, claims=experiment.claims[:1], draw=lambda _: Figure())
+    claim = replace(
+        experiment.claims[0], measure=lambda runs: runs.steps, expected=at_most(7, "so"), hypotheses=()
+    )
+    other = replace(
+        experiment, simulation=run, statements=lambda setting: (claim,), picture=lambda *_: Figure()
+    )
     others = tuple(other if e is experiment else e for e in found.experiments)
     changed = replace(found, experiments=others)
     monkeypatch.setattr(reproduction, "paper", lambda name: changed)
     monkeypatch.setattr(Kept, "rests_on", {"code": "the same"})
     monkeypatch.setattr(reproduction, "code_of", lambda *_: "the same")
     monkeypatch.setattr(reproduction, "code_below", lambda *_: "the same")
-    claim = replace(
-        other.claims[0], measure=lambda runs: runs.steps, expected=at_most(7, "so"), hypotheses=()
-    )
-    object.__setattr__(other, "claims", (claim,))
     return [(changed, other)]
 
 
@@ -301,7 +352,7 @@ def test_real_data_are_run_in_full_only_once_they_are_there_and_with_a_folder_fo
 ):
     places = []
 
-    def run(seed, place):
+    def run(setting, seed, place):
         places.append(place)
         return xr.Dataset({"steps": 7.0})
 
@@ -312,19 +363,19 @@ def test_real_data_are_run_in_full_only_once_they_are_there_and_with_a_folder_fo
     monkeypatch.setattr(reproduction, "available", lambda name: True)
     (outcome,) = reproduce(chosen, tmp_path)
     assert outcome.news.startswith("not run: needs --full: it runs on mnist, for about ")
-    assert (outcome.rows[0]["verdict"], places) == ("needs data", [])
+    assert (outcome.rows[0].verdict, places) == ("needs data", [])
     assert not differs(outcome.rows[0])
     (outcome,) = reproduce(chosen, tmp_path, full=True)
-    assert (outcome.news, outcome.rows[0]["verdict"]) == ("run: new", "reproduced")
+    assert (outcome.news, outcome.rows[0].verdict) == ("run: new", "reproduced")
     assert places[0].parents[2] == tmp_path / "runs" / "min-mnist"
     (outcome,) = reproduce(chosen, tmp_path)  # what was found is shown also without --full
-    assert (outcome.news, outcome.rows[0]["verdict"]) == ("from the cache", "reproduced")
+    assert (outcome.news, outcome.rows[0].verdict) == ("from the cache", "reproduced")
     (outcome,) = reproduce(chosen, tmp_path, again=True)  # also where it cannot be run again
-    assert (outcome.news, outcome.rows[0]["verdict"]) == ("from the cache", "reproduced")
+    assert (outcome.news, outcome.rows[0].verdict) == ("from the cache", "reproduced")
 
 
 def test_a_run_that_is_made_again_goes_on_from_its_own_checkpoints_only(tmp_path, monkeypatch):
-    def run(seed, place):
+    def run(setting, seed, place):
         place.mkdir(parents=True, exist_ok=True)
         pieces = place / "pieces"
         done = 1 + (int(pieces.read_text()) if pieces.exists() else 0)
@@ -339,13 +390,13 @@ def test_a_run_that_is_made_again_goes_on_from_its_own_checkpoints_only(tmp_path
         with pytest.raises(KeyboardInterrupt):
             list(reproduce(chosen, tmp_path, again=again, full=True))
         (outcome,) = reproduce(chosen, tmp_path, again=again, full=True)
-        assert outcome.rows[0]["measured"] == "2"
+        assert outcome.rows[0].measured == "2"
     folders = [path.name for path in (tmp_path / "runs" / "min-mnist" / "checkpoints").glob("*/*")]
     assert folders == ["0"]
 
 
 def test_the_checkpoints_of_other_code_go_once_a_run_is_kept(tmp_path, monkeypatch):
-    def run(seed, place):
+    def run(setting, seed, place):
         place.mkdir(parents=True)
         return xr.Dataset({"steps": 7.0})
 
@@ -359,9 +410,8 @@ def test_the_checkpoints_of_other_code_go_once_a_run_is_kept(tmp_path, monkeypat
 
 
 def test_checkpoints_rest_on_the_measures_that_a_run_records_and_not_on_the_papers():
-    run = definition_of(choose("sun", "9")[0][1].run)
-    below = {name for name in digests(run) if not name.startswith("rankfall.papers.")}
-    assert {"rankfall.measure.fit.test_accuracy", "rankfall.measure.spectrum.stable_rank"} <= below
-    assert "rankfall.dynamics.descent.descent" in below
-    before = reproduction.code_below("sun", "9"), reproduction.code_of("sun", "9")
-    assert before[0] != before[1]
+    ((_, experiment),) = choose("sun", "9")
+    below = code.code_of_runs(experiment.simulation.__module__)
+    assert {"rankfall.measure.fit", "rankfall.measure.spectrum", "rankfall.dynamics.descent"} <= below.keys()
+    assert reproduction.code_below(experiment) == reproduction.code_below(experiment.at(widths=(8, 8)))
+    assert reproduction.code_of(experiment) != reproduction.code_of(experiment.at(widths=(8, 8)))

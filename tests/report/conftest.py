@@ -1,6 +1,6 @@
 """Outcomes for the page: a real experiment in small, and a made-up paper with every verdict."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -10,18 +10,21 @@ from matplotlib.figure import Figure
 from rankfall import plot
 from rankfall.certificates import Certificate, Problem, propose, rank, refutes, stable_rank
 from rankfall.papers import paper
-from rankfall.papers.claim import (
+from rankfall.papers.lab import (
     Check,
     Claim,
+    Experiment,
+    Outcome,
+    Paper,
     at_least,
     at_most,
     between,
+    certificates_of,
+    judged_rows,
     near,
     refuting,
     with_certificates,
 )
-from rankfall.papers.experiment import Experiment, Paper
-from rankfall.papers.outcome import Outcome, certificates_of, judged_rows
 from rankfall.report.page import page
 from rankfall.theory.result import Source
 
@@ -32,11 +35,8 @@ ENVIRONMENT = {"rankfall": "0.1.0", "Python": "3.11.9", "jax": "0.8.0", "machine
 def outcomes():
     real = paper("sun")
     experiment = next(e for e in real.experiments if e.name == "1")
-    module = __import__(experiment.run.__module__, fromlist=["_"])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "EPOCHS", 100)
-        runs = xr.concat([experiment.run(seed) for seed in range(2)], dim="seed")
-        figure = plot.svg(experiment.draw(runs))
+    runs = xr.concat([experiment.run(seed, epochs=100) for seed in range(2)], dim="seed")
+    figure = plot.svg(experiment.at(epochs=100).draw(runs))
     first = Outcome(real, experiment, 2, judged_rows(real, experiment, runs), figure, 3.21, "run: new")
     return [first, *made_up_outcomes()]
 
@@ -46,13 +46,23 @@ def html(outcomes):
     return page(outcomes, ENVIRONMENT, "made on 2026-11-16 in 6 min 12 s")
 
 
+@dataclass(frozen=True)
+class Setting:
+    """A paper that nobody wrote has no numbers."""
+
+
 def made_up_outcomes():
     """Every verdict, some of them not the one on record, and text that HTML could take for its own."""
     by_seed = made_up_runs()
-    does = {"run": lambda *_: by_seed, "draw": lambda _: Figure()}
-    every = Experiment("4b", "Every verdict & a <b>title</b>", CLAIMS, seeds=20, about=ABOUT, **does)
-    lonely = Experiment("Lemma 7", "A word that does not break", (UNBROKEN,), about="-", **does)
-    absent = Experiment("9", "What needs a download", (AWAY,), needs="MNIST & CIFAR-10", **does)
+
+    def made(name, title, claims, **more):
+        return Experiment(
+            name, title, Setting(), lambda *_: by_seed, lambda *_: Figure(), lambda _: claims, **more
+        )
+
+    every = made("4b", "Every verdict & a <b>title</b>", CLAIMS, seeds=20, about=ABOUT)
+    lonely = made("Lemma 7", "A word that does not break", (UNBROKEN,), about="-")
+    absent = made("9", "What needs a download", (AWAY,), needs="MNIST & CIFAR-10")
     made_up = Paper(
         "made-up",
         "On a paper that nobody wrote",
@@ -128,6 +138,7 @@ HOLDING = Check(
 
 CLAIMS = (
     Claim(
+        id="claim-1",
         sentence="The stable rank lies between one and three.",
         source="arXiv v2, Fig. 4b",
         metric="stable rank of W₁",
@@ -137,6 +148,7 @@ CLAIMS = (
         proofs=("first", "second"),
     ),
     Claim(
+        id="claim-2",
         sentence="It is <script>document.title = 'taken'</script> & stays below 2.",
         source="section 5, \"quoted\" & 'single'",
         metric="stable rank of W₁, largest over the layers",
@@ -147,6 +159,7 @@ CLAIMS = (
         note="One draw of twenty decides <nothing>.",
     ),
     Claim(
+        id="claim-3",
         sentence="Every limit is a local optimum.",
         source="Theorem 3 | Remark 4",
         metric="residual",
@@ -157,6 +170,7 @@ CLAIMS = (
         proofs=("first",),
     ),
     Claim(
+        id="claim-4",
         sentence="Under the theorem's hypotheses the rank is two.",
         source="Theorem 5",
         metric="rank",
@@ -166,6 +180,7 @@ CLAIMS = (
         hypotheses=(SUPPOSED, HOLDING),
     ),
     Claim(
+        id="claim-5",
         sentence="Entry by entry the modes are where the formula says.",
         source="rankfall",
         metric="three ratios",
@@ -174,6 +189,7 @@ CLAIMS = (
     ),
 )
 UNBROKEN = Claim(
+    id="claim-6",
     sentence="A" + "verylongword" * 12 + " is not wider than a phone.",
     source="https://example.org/" + "path/" * 30,
     metric="x" * 120,
@@ -181,4 +197,6 @@ UNBROKEN = Claim(
     expected=at_most(1e-10, "w" * 90),
     recorded="not reproduced",
 )
-AWAY = replace(CLAIMS[0], sentence="It is the same on photographs.", recorded="needs data", hypotheses=())
+AWAY = replace(
+    CLAIMS[0], id="claim-7", sentence="It is the same on photographs.", recorded="needs data", hypotheses=()
+)

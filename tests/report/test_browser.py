@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from rankfall.certificates import check
-from rankfall.papers.claim import packed, unpacked
+from rankfall.papers.lab import packed, unpacked
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -93,7 +93,7 @@ def test_a_verdict_and_a_paper_are_filters_and_stand_in_the_address(opened, outc
     view.select_option("[name=paper]", "made-up")
     fitting = [
         row for outcome in outcomes for row in outcome.rows
-        if (row["paper"], row["verdict"]) == ("made-up", "reproduced")
+        if (row.paper, row.verdict) == ("made-up", "reproduced")
     ]  # fmt: skip
     assert shown(view) == len(fitting) > 0
     assert view.locator("output").inner_text().startswith(f"{len(fitting)} of ")
@@ -125,7 +125,7 @@ def test_search_finds_all_words_in_any_order_and_says_when_nothing_fits(opened):
 def test_only_what_differs_from_the_record(opened, outcomes):
     view = opened()
     view.check("[name=differs]")
-    assert shown(view) == sum(row["verdict"] != row["recorded"] for o in outcomes for row in o.rows) > 0
+    assert shown(view) == sum(row.verdict != row.recorded for o in outcomes for row in o.rows) > 0
     assert view.locator(".claim:visible .differs:visible").count() == shown(view)
 
 
@@ -236,12 +236,12 @@ def test_without_scripts_everything_is_there_and_no_dead_control(opened, outcome
 
 def certified(outcomes):
     """How many certificates the page has, and the claims that rest on some."""
-    claims = [row for outcome in outcomes for row in outcome.rows if row["certificates"]]
+    claims = [row for outcome in outcomes for row in outcome.rows if row.certificates]
     return sum(len(outcome.certificates) for outcome in outcomes), claims
 
 
 def state(view, row):
-    return view.locator(f"#{row['paper']}-{row['number']} .proofs .state .script")
+    return view.locator(f"#{row.anchor} .proofs .state .script")
 
 
 def test_certificates_are_checked_when_their_claim_comes_into_view(opened, outcomes):
@@ -251,8 +251,8 @@ def test_certificates_are_checked_when_their_claim_comes_into_view(opened, outco
     for row in claims:
         told = state(view, row)
         told.scroll_into_view_if_needed()
-        view.wait_for_selector(f"#{row['paper']}-{row['number']} .proofs .state .yes")
-        count = len(row["certificates"])
+        view.wait_for_selector(f"#{row.anchor} .proofs .state .yes")
+        count = len(row.certificates)
         what = "certificate" if count == 1 else f"{count} certificates"
         assert re.fullmatch(rf"✓ {what} checked in your browser in [\d.]+ m?s", told.inner_text())
 
@@ -271,9 +271,9 @@ def test_all_certificates_are_checked_at_the_click_of_a_button_in_less_than_ten_
 
 def test_a_certificate_says_what_it_proves(opened, outcomes):
     _, claims = certified(outcomes)
-    row = next(row for row in claims if row["verdict"] == "refuted")
-    view = opened(f"#{row['paper']}-{row['number']}")
-    proofs = view.locator(f"#{row['paper']}-{row['number']} .proofs")
+    row = next(row for row in claims if row.verdict == "refuted")
+    view = opened(f"#{row.anchor}")
+    proofs = view.locator(f"#{row.anchor} .proofs")
     proofs.locator("summary").click()
     proofs.locator(".outcome.yes").first.wait_for()
     told = proofs.inner_text()
@@ -313,7 +313,7 @@ def test_a_tampered_certificate_has_a_cross_and_the_reason(opened, outcomes, htm
     assert reason in told
     first = next(name for outcome in outcomes for name in outcome.certificates)
     for row in claims:
-        sign = "✗" if first in row["certificates"] else "✓"
+        sign = "✗" if first in row.certificates else "✓"
         assert state(view, row).inner_text().startswith(sign)
 
 
@@ -326,16 +326,16 @@ def test_where_there_are_no_workers_the_page_checks_by_itself(opened, outcomes):
 def test_a_certificate_can_be_saved_and_checked_by_the_other_checker(opened, outcomes, tmp_path):
     _, claims = certified(outcomes)
     row = claims[0]
-    view = opened(f"#{row['paper']}-{row['number']}", accept_downloads=True)
-    proofs = view.locator(f"#{row['paper']}-{row['number']} .proofs")
+    view = opened(f"#{row.anchor}", accept_downloads=True)
+    proofs = view.locator(f"#{row.anchor} .proofs")
     proofs.locator("summary").click()
     with view.expect_download() as download:
         proofs.locator("a").first.click()
     file = tmp_path / "saved.json"
     download.value.save_as(file)
-    assert f"certificates/{download.value.suggested_filename}" == row["certificates"][0]
+    assert f"certificates/{download.value.suggested_filename}" == row.certificates[0]
     assert check.main([str(file)]) == 0
-    held = next(outcome.certificates for outcome in outcomes if outcome.certificates)[row["certificates"][0]]
+    held = next(outcome.certificates for outcome in outcomes if outcome.certificates)[row.certificates[0]]
     assert json.loads(file.read_text(encoding="utf-8")) == unpacked(held)
 
 
@@ -343,9 +343,9 @@ def test_without_scripts_the_files_of_the_certificates_are_named(opened, outcome
     _, claims = certified(outcomes)
     view = opened(java_script_enabled=False)
     for row in claims:
-        proofs = view.locator(f"#{row['paper']}-{row['number']} .proofs")
+        proofs = view.locator(f"#{row.anchor} .proofs")
         proofs.locator("summary").click()
-        for name in row["certificates"]:
+        for name in row.certificates:
             assert name in proofs.inner_text()
     assert "to be checked in your browser" not in view.locator("main").inner_text()
 

@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 from rankfall.certificates import Certificate, check
-from rankfall.papers.claim import CERTIFICATES, packed, unpacked, with_certificates
+from rankfall.papers.lab import CERTIFICATES, packed, unpacked, with_certificates
 from rankfall.papers.reproduction import choose, reproduce
 from rankfall.report.files import write
 
@@ -56,16 +56,15 @@ def test_equal_documents_are_packed_into_equal_texts(outcomes):
 
 def test_claims_name_the_certificates_they_rest_on_and_refuted_ones_those_that_refute(outcomes):
     every = next(outcome for outcome in outcomes if outcome.certificates)
-    rows = {row["number"]: row["certificates"] for row in every.rows}
-    assert [len(rows[number]) for number in sorted(rows)] == [4, 0, 2, 0, 0]
-    assert rows[3][0] == "certificates/made-up-4b-first-seed-0.json"
-    for name in rows[3]:
+    assert [len(row.certificates) for row in every.rows] == [4, 0, 2, 0, 0]
+    assert every.rows[2].certificates[0] == "certificates/made-up-4b-first-seed-0.json"
+    for name in every.rows[2].certificates:
         assert "refutes" in Certificate(unpacked(every.certificates[name])).claims
 
 
 def test_no_claim_is_judged_on_certificates(outcomes):
     every = next(outcome for outcome in outcomes if outcome.certificates)
-    assert all(CERTIFICATES not in json.dumps(row["values"]) for row in every.rows)
+    assert all(CERTIFICATES not in json.dumps(row.values) for row in every.rows)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 
 from rankfall import plot
 from rankfall.certificates import Certificate
-from rankfall.papers.claim import VERDICTS, at_least, at_most, between, near, unpacked
+from rankfall.papers.lab import VERDICTS, at_least, at_most, between, near, unpacked
 from rankfall.report.figure import INK, PAPER, contrast, on_dark
 from rankfall.report.page import page
 from rankfall.report.strip import MARGIN, WIDTH, strip
@@ -56,19 +56,19 @@ def squeezed(text):
 
 
 def test_the_outcomes_have_every_verdict_and_some_differ_from_the_record(outcomes):
-    assert {row["verdict"] for row in rows(outcomes)} == set(VERDICTS)
-    assert any(row["verdict"] != row["recorded"] for row in rows(outcomes))
-    assert any(row["certificate"] for row in rows(outcomes))
+    assert {row.verdict for row in rows(outcomes)} == set(VERDICTS)
+    assert any(row.verdict != row.recorded for row in rows(outcomes))
+    assert any(row.certificate for row in rows(outcomes))
 
 
 def test_every_word_of_every_row_is_on_the_page(outcomes, parsed):
     text = squeezed(parsed.text)
     for row in rows(outcomes):
         for key in ("sentence", "source", "metric", "expected", "because", "measured", "note", "command"):
-            assert squeezed(row[key]) in text, f"{key} of {row['paper']} {row['number']}"
-        for check in [*row["hypotheses"], *filter(None, [row["certificate"]])]:
+            assert squeezed(getattr(row, key)) in text, f"{key} of {row.id}"
+        for check in [*row.hypotheses, *filter(None, [row.certificate])]:
             for key in ("metric", "expected", "because", "measured"):
-                assert squeezed(check[key]) in text
+                assert squeezed(getattr(check, key)) in text
     for outcome in outcomes:
         for told in (outcome.news, outcome.experiment.title, outcome.experiment.about, outcome.paper.title):
             assert squeezed(told) in text
@@ -76,11 +76,11 @@ def test_every_word_of_every_row_is_on_the_page(outcomes, parsed):
 
 def test_each_claim_is_an_article_with_its_verdict_and_its_record(outcomes, html):
     for row in rows(outcomes):
-        name = f"{row['paper']}-{row['number']}"
+        name = row.anchor
         article = re.search(rf'<article class="claim" id="{name}".*?</article>', html, flags=re.DOTALL)[0]
-        assert f'data-verdict="{row["verdict"]}"' in article
-        assert f'data-is="{row["verdict"]}"' in article
-        differs = row["verdict"] != row["recorded"]
+        assert f'data-verdict="{row.verdict}"' in article
+        assert f'data-is="{row.verdict}"' in article
+        differs = row.verdict != row.recorded
         assert ("data-differs" in article) is differs
         assert ("differs from the record" in article) is differs
 
@@ -113,7 +113,7 @@ def test_the_policy_allows_the_scripts_of_the_page_and_no_other(html):
 
 
 def test_every_certificate_that_a_claim_names_is_on_the_page_once(outcomes, html, parsed):
-    named = {name for row in rows(outcomes) for name in row["certificates"]}
+    named = {name for row in rows(outcomes) for name in row.certificates}
     held = re.findall(r'<script type="application/gzip" data-certificate="([^"]+)">([^<]+)</script>', html)
     assert {name for name, _ in held} == named
     assert len(held) == len(named) > 0

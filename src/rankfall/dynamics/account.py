@@ -12,6 +12,7 @@ from rankfall.cores import cores
 from rankfall.dynamics.march import BATCH_LOSS, Course
 from rankfall.dynamics.problem import Reduction
 from rankfall.dynamics.stepper import Stepper
+from rankfall.outcome import Outcome
 from rankfall.precision import to_numpy
 from rankfall.trajectory import Trajectory, to_dataset, versions
 
@@ -30,7 +31,7 @@ class Account:
     settings: Mapping[str, Any]
     before: xr.Dataset | None
 
-    def of(self, course: Course, outcome: str) -> Trajectory:
+    def of(self, course: Course, outcome: Outcome) -> Trajectory:
         """The run as far as it has come."""
         states = to_numpy(course.carries)
         kept = [lane.turned(state.parameters) for lane, state in zip(self.lanes, states, strict=True)]

@@ -15,7 +15,7 @@ from rankfall.cores import cores
 from rankfall.data import Data
 from rankfall.dynamics.account import Account
 from rankfall.dynamics.checkpoint import Checkpoint
-from rankfall.dynamics.march import ARRIVED, INTERRUPTED, Course, march
+from rankfall.dynamics.march import Course, march
 from rankfall.dynamics.problem import Reduction
 from rankfall.dynamics.recording import choose
 from rankfall.dynamics.schedule import Record, every, linear, record_steps
@@ -24,6 +24,7 @@ from rankfall.dynamics.stepper import Optimiser, Stepper
 from rankfall.loss import Loss, named
 from rankfall.measure import Measure
 from rankfall.network import Network
+from rankfall.outcome import Outcome
 from rankfall.precision import float64
 from rankfall.trajectory import Trajectory
 
@@ -131,19 +132,19 @@ def descent(
 
         def keep(course: Course) -> None:
             if kept is not None and (course.reached or resume is not None):
-                outcome = INTERRUPTED if course.at < steps else ARRIVED
+                outcome = Outcome.INTERRUPTED if course.at < steps else Outcome.MADE
                 kept.keep_now_and_then(lambda: account.of(course, outcome))
 
         wanted = wanted if resume is None else wanted[wanted > course.at]
         threads = cores() if work < BUSY else 1
         course, outcome = march(lanes, course, wanted, steps, show, keep, threads)
         if not course.reached and resume is None:
-            raise ValueError(f"the descent {outcome}.")
+            raise ValueError(f"the descent {outcome}: it has no finite step.")
         run = account.of(course, outcome)
     if kept is not None:
         kept.keep(run)
-    if outcome.startswith("diverged"):
-        warnings.warn(f"The descent {outcome}.", DescentWarning, stacklevel=2)
+    if outcome is Outcome.DIVERGED:
+        warnings.warn(f"After step {course.at:,} the descent {outcome}.", DescentWarning, stacklevel=2)
     return run
 
 

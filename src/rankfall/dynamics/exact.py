@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 
 from rankfall.data import Data
 from rankfall.dynamics.affine import AffineWalk
-from rankfall.dynamics.flow import ARRIVED, INTERRUPTED, MET, SPENT, Until
+from rankfall.dynamics.flow import Until
 from rankfall.dynamics.kinks import lines_of
 from rankfall.dynamics.problem import Problem, Reduction
 from rankfall.dynamics.pull import Pull
@@ -25,12 +25,12 @@ from rankfall.loss import Loss, named
 from rankfall.measure import Measure
 from rankfall.naming import unknown
 from rankfall.network import Network
+from rankfall.outcome import Outcome
 from rankfall.precision import float64, to_numpy
 from rankfall.progress import progress
 from rankfall.trajectory import Trajectory, to_dataset, versions
 
 LOSSES = ("exponential", "logistic", "square")
-RESTS = "came to rest: nothing moves any more, and what was asked for will never be reached"
 STILL = 3  # steps after which a flow that does not move has come to rest
 
 
@@ -102,6 +102,8 @@ def exact_flow(
         "rtol": rtol,
         "span": bool(reduction.spans),
         "outcome": outcome,
+        **({"condition": until.condition} if outcome is Outcome.MET else {}),
+        **({"stalled": march.stalled} if march.stalled else {}),
         "steps": walk.steps,
         "evaluations": round(walk.evaluations),
         "events": len(walk.events),
@@ -205,6 +207,7 @@ class _March:
         self.regions: list[int] = []
         self.region_count = 1
         self._still = 0
+        self.stalled = ""
         self._targets = self._schedule(record)
         self._keep(0.0, -np.inf, walk.weights)
 
@@ -226,16 +229,18 @@ class _March:
         self.kinks.append(int(self.walk.region.held.sum()))
         self.regions.append(self.region_count)
 
-    def run(self, budget: int, show: bool) -> str:
+    def run(self, budget: int, show: bool) -> Outcome:
         """To the end, or as far as the budget goes; returns how it ended."""
-        walk, outcome = self.walk, ""
+        walk = self.walk
+        outcome: Outcome | None = None
         target = next(self._targets)
         with progress("exact flow", show) as shown:
             try:
-                while not outcome and walk.steps < budget:
+                while outcome is None and walk.steps < budget:
                     piece = walk.step(self._most())
                     stop, outcome = self._stop(piece)
-                    reached = self.until.time if outcome == ARRIVED else self._clock(piece, stop)
+                    arrived = outcome is Outcome.ARRIVED
+                    reached = self.until.time if arrived else self._clock(piece, stop)
                     while np.isfinite(target) and target <= reached:
                         self._record(piece, self._place(piece, target, stop), target)
                         target = next(self._targets, np.inf)
@@ -245,22 +250,22 @@ class _March:
                     self.region_count += int(bool(walk.events) and walk.events[-1].clock != last)
                     self._show(shown, budget)
             except KeyboardInterrupt:
-                outcome = INTERRUPTED
+                outcome = Outcome.INTERRUPTED
             except Stalled as stalled:
-                outcome = f"stopped at {walk.clock:.6g}: {stalled}"
+                outcome, self.stalled = Outcome.STALLED, str(stalled)
         now = self._now()
-        if outcome != ARRIVED and now > self.times[-1] * (1 + 1e-12):  # else it is recorded already
+        if outcome is not Outcome.ARRIVED and now > self.times[-1] * (1 + 1e-12):
             self._keep(now, walk.log_time, walk.weights)
-        return outcome or SPENT.format(budget=budget, t=now)
+        return outcome or Outcome.SPENT
 
-    def _at_rest(self, piece: Piece) -> str:
+    def _at_rest(self, piece: Piece) -> Outcome | None:
         """The outcome, if there is no time to arrive at and the flow does not move any more."""
         if np.isfinite(self.until.time):
-            return ""
+            return None
         r = self.walk.present_pulls()
         fitted = np.abs(r).max() <= 10 * self.walk.pull.rounding(piece.outputs[0])
         self._still = self._still + 1 if fitted or self.walk.at_rest() else 0
-        return RESTS if self._still >= STILL else ""
+        return Outcome.RESTS if self._still >= STILL else None
 
     def _most(self) -> float:
         """How far the next step may go, in the walk's clock."""
@@ -294,25 +299,24 @@ class _March:
         )
         self._keep(time, log_time, piece.weights(theta))
 
-    def _stop(self, piece: Piece) -> tuple[float, str]:
+    def _stop(self, piece: Piece) -> tuple[float, Outcome | None]:
         """Where in a step the run ends, and why; its cut and nothing, if it goes on."""
         until, walk = self.until, self.walk
-        ends: list[tuple[float, str]] = []
+        ends: list[tuple[float, Outcome]] = []
         if self._clock(piece, piece.cut) >= until.time * (1 - 1e-15):
-            ends.append((self._place(piece, until.time, piece.cut), ARRIVED))
+            ends.append((self._place(piece, until.time, piece.cut), Outcome.ARRIVED))
         if until.loss is not None and piece.log_loss_at(piece.cut) <= np.log(until.loss):
             bound = np.log(until.loss)
-            ends.append((_root(lambda t: bound - piece.log_loss_at(t), piece.cut), "met"))
+            ends.append((_root(lambda t: bound - piece.log_loss_at(t), piece.cut), Outcome.MET))
         if until.log_time is not None and _log_time(piece, piece.cut) >= until.log_time:
-            ends.append((_root(lambda t: _log_time(piece, t) - until.log_time, piece.cut), "met"))
+            ends.append((_root(lambda t: _log_time(piece, t) - until.log_time, piece.cut), Outcome.MET))
         if until.gradient is not None:
             bound = np.log(until.gradient)
             if walk.log_gradient(piece, piece.cut) <= bound:
-                ends.append((_root(lambda t: bound - walk.log_gradient(piece, t), piece.cut), "met"))
+                ends.append((_root(lambda t: bound - walk.log_gradient(piece, t), piece.cut), Outcome.MET))
         if not ends:
-            return piece.cut, ""
-        theta, why = min(ends)
-        return theta, MET.format(condition=until.condition) if why == "met" else why
+            return piece.cut, None
+        return min(ends)
 
     def _show(self, shown: Any, budget: int) -> None:
         walk, until = self.walk, self.until

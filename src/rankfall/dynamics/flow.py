@@ -22,6 +22,7 @@ from rankfall.loss import Loss, named
 from rankfall.measure import Measure
 from rankfall.naming import unknown
 from rankfall.network import Network
+from rankfall.outcome import Outcome
 from rankfall.precision import float64, to_numpy
 from rankfall.progress import PAUSE, progress
 from rankfall.trajectory import Trajectory, to_dataset, versions
@@ -35,12 +36,6 @@ CONTROL: dict[str, Any] = {
     "safety": 0.95,
 }  # a PI controller: smoother where stability limits
 TINY = 1e-300  # so that weights which are exactly zero can leave it
-
-ARRIVED = "reached the time asked for"
-INTERRUPTED = "interrupted: what was reached by then is kept"
-SPENT = "spent its budget of {budget:,} steps at {t:.6g}: raise `budget`, or loosen `rtol`"
-LATE = "stopped after {seconds:g} seconds at {t:.6g}: allow more `seconds`, or loosen `rtol`"
-MET = "reached the condition {condition}"
 
 
 class FlowWarning(UserWarning):
@@ -147,7 +142,7 @@ def flow(
         state, outcome, records, times = _march(integrator, until, record, budget, seconds, show)
         parameters = to_numpy(jax.tree.map(lambda leaf: leaf[None], integrator.parameters(state.y)))
         statistics = _statistics(integrator, state)
-    _warn(outcome, statistics)
+    _warn(outcome, float(state.t), statistics)
     settings = {
         "method": f"gradient flow, {type(integrator.solver).__name__}",
         "loss": str(loss),
@@ -157,6 +152,7 @@ def flow(
         "atol": atol,
         "span": bool(reduction.spans),
         "outcome": outcome,
+        **({"condition": until.condition} if outcome is Outcome.MET else {}),
         **statistics,
         "versions": versions(),
     }
@@ -171,11 +167,12 @@ def flow(
 
 def _march(
     integrator: Integrator, until: Until, record: Record | None, budget: int, seconds: float, show: bool
-) -> tuple[State, str, dict[str, np.ndarray], np.ndarray]:
+) -> tuple[State, Outcome, dict[str, np.ndarray], np.ndarray]:
     """Run to the end in pieces of about `PAUSE` seconds, so that a person can watch and stop it."""
     targets, deadline = _targets(record, until), time.monotonic() + seconds
     state = integrator.begin()
-    pieces, times, outcome = [integrator.record(state, state.t)], [0.0], ""
+    pieces, times = [integrator.record(state, state.t)], [0.0]
+    outcome: Outcome | None = None
     with progress("flow", show) as shown:
 
         def look(state: State) -> None:
@@ -187,21 +184,17 @@ def _march(
                 for later in _pieces(integrator, state, target, budget, deadline):
                     state = later
                     look(state)
-                if state.met and not outcome:
-                    state, outcome = (
-                        _cut_at_condition(integrator, state),
-                        MET.format(condition=until.condition),
-                    )
+                if state.met and outcome is None:
+                    state, outcome = _cut_at_condition(integrator, state), Outcome.MET
                 if state.t < target:
                     break
                 pieces.append(integrator.record(state, jnp.asarray(target)))
                 times.append(float(target))
         except KeyboardInterrupt:
-            outcome = INTERRUPTED
-    if not outcome:
-        spent = SPENT.format(budget=budget, t=float(state.t))
-        late = LATE.format(seconds=seconds, t=float(state.t))
-        outcome = ARRIVED if state.t >= until.time else spent if state.tried >= budget else late
+            outcome = Outcome.INTERRUPTED
+    if outcome is None:
+        stopped = Outcome.SPENT if state.tried >= budget else Outcome.LATE
+        outcome = Outcome.ARRIVED if state.t >= until.time else stopped
     if state.t > times[-1]:
         pieces.append(integrator.record(state, state.t))
         times.append(float(state.t))
@@ -265,9 +258,9 @@ def _statistics(integrator: Integrator, state: State) -> dict[str, Any]:
     }
 
 
-def _warn(outcome: str, statistics: dict[str, Any]) -> None:
-    if outcome.startswith(("spent", "stopped")):
-        warnings.warn(f"The flow {outcome}.", FlowWarning, stacklevel=3)
+def _warn(outcome: Outcome, at: float, statistics: dict[str, Any]) -> None:
+    if outcome in (Outcome.SPENT, Outcome.LATE):
+        warnings.warn(f"At {at:.6g} the flow {outcome}.", FlowWarning, stacklevel=3)
     if pairs := statistics["chattering_pairs"]:
         tried = statistics["steps"] + statistics["rejected_steps"]
         warnings.warn(

@@ -14,12 +14,10 @@ import jax
 import numpy as np
 
 from rankfall.dynamics.stepper import Carry, Stepper
+from rankfall.outcome import Outcome
 from rankfall.precision import float64
 from rankfall.progress import PAUSE, progress
 
-ARRIVED = "made the steps asked for"
-DIVERGED = "diverged between step {at:,} and {later:,}, and was stopped before: take a smaller `step`"
-INTERRUPTED = "interrupted: what was reached by then is kept, and `resume` takes it up"
 ROUNDS = 4  # lanes of one thread that have a whole `PAUSE` in a piece: more than these share so much
 CHUNK = 256  # records made by one call of the compiled loop, at most
 BATCH_LOSS = "batch_loss"
@@ -47,8 +45,8 @@ def march(
     show: bool,
     keep: Callable[[Course], None],
     threads: int = 1,
-) -> tuple[Course, str]:
-    """Take the course to the last step, recording at the steps that are wanted; also the outcome in words.
+) -> tuple[Course, Outcome]:
+    """Take the course to the last step, recording at the steps that are wanted; also how it ended.
 
     So many lanes as there are `threads` run at once.
 
@@ -68,7 +66,7 @@ def march(
                 carries, piece = _advance(lanes, course, gaps, wishes, threads)
                 at = course.at + int(gaps.sum())
                 if not _is_finite(carries):
-                    return course, DIVERGED.format(at=course.at, later=at)
+                    return course, Outcome.DIVERGED
                 reached = (*course.reached, *waiting[: int(wishes.sum())].tolist())
                 course = Course(carries, at, reached, (*course.pieces, piece))  # all of it, or nothing
                 speed = max(1.0, gaps.sum() / (time.monotonic() - started))
@@ -77,8 +75,8 @@ def march(
         except KeyboardInterrupt:
             if course.at == begin:
                 raise
-            return course, INTERRUPTED if course.at < steps else ARRIVED
-    return course, ARRIVED
+            return course, Outcome.INTERRUPTED if course.at < steps else Outcome.MADE
+    return course, Outcome.MADE
 
 
 def _plan(at: int, wanted: np.ndarray, chunk: int, most: int) -> tuple[np.ndarray, np.ndarray]:

@@ -22,6 +22,7 @@ from rankfall.limits.result import Limit
 from rankfall.limits.verdict import Verdict
 from rankfall.loss import Loss
 from rankfall.network import Network, moving, through_skip, with_origin
+from rankfall.outcome import Outcome
 from rankfall.precision import float64
 from rankfall.trajectory import versions
 
@@ -54,7 +55,7 @@ def approximate(network: Network, data: Data, loss: Loss, budget: int, seconds: 
             )
         network, steps = run.network, steps + run.settings["steps"] + run.settings["rejected_steps"]
         clock += float(run.s[-1])
-        interrupted = run.settings["outcome"].startswith("interrupted")
+        interrupted = run.outcome is Outcome.INTERRUPTED
         margins = np.asarray(data.y * network(data.x))
         try:
             if margins.min() > 0:

@@ -326,6 +326,14 @@ class Search:
         k = inside.shape[1]
         return np.concatenate([rows[..., :k] @ inside.T, rows[..., k:]], axis=-1)
 
+    def from_user(self, rows: np.ndarray) -> np.ndarray:
+        """Rows of the user's coordinates in those of the walk, if they are in the span of the samples."""
+        if not self.reduction.spans:
+            return rows
+        inside = self.reduction.spans[0].inside
+        d = inside.shape[0]
+        return np.concatenate([rows[..., :d] @ inside, rows[..., d:]], axis=-1)
+
     def _optimality(self, point: Point) -> Optimality | None:
         """Whether the point is globally optimal; None after Ctrl-C, for the limit is known all the same."""
         region, y = self.walk.region, self.walk.pull.y

@@ -51,11 +51,13 @@ def polish(weights: Weights, region: Region, r: np.ndarray, y: np.ndarray, small
     guess = r / np.abs(r).sum() * ((weights.w**2).sum() + (weights.a**2).sum()) / (2 * smallest)
     v = region.pulls(guess) @ region.x
     clusters = _clusters(weights, region, v)
+    grow = np.array([(_growing(weights, j, v[j[0]]) ** 2).sum() for j in clusters.members])
+    clusters = _some(clusters, np.flatnonzero(grow > 0))
     if not clusters.members:
         return None
     multipliers = y * guess
     support = multipliers > 1e-6 * multipliers.max()
-    amplitudes = np.array([(_growing(weights, j, v[j[0]]) ** 2).sum() / smallest for j in clusters.members])
+    amplitudes = grow[grow > 0] / smallest
     pulls = np.array([region.pulls(guess)[j[0]] for j in clusters.members]) * clusters.held
     start = Unknowns(np.where(support, multipliers, 0.0), amplitudes, pulls)
     for _ in range(_EXCHANGES):
@@ -162,12 +164,19 @@ def _newton(
     return now if last < 1e-11 else None
 
 
-def _point(found: Unknowns, clusters: Clusters, weights: Weights, region: Region, y: np.ndarray) -> Point:
-    """Amplitudes back to neurons, in the proportions to which the late state leads; all others are zero."""
+def _point(
+    found: Unknowns, clusters: Clusters, weights: Weights, region: Region, y: np.ndarray
+) -> Point | None:
+    """Amplitudes back to neurons, in the proportions to which the late state leads; all others are zero.
+
+    None if a cluster has nothing that grows.
+    """
     w, a, slopes = np.zeros_like(weights.w), np.zeros_like(weights.a), region.slopes.copy()
     v = _directions(found, clusters, region, y)
     for c, members in enumerate(clusters.members):
         share = _growing(weights, members, v[c])
+        if not share.any():
+            return None
         a[members] = share * np.sqrt(found.amplitudes[c] / (share**2).sum())
         w[members] = a[members, None] * v[c]
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -66,7 +66,8 @@ def end_of_region(walk: Walk) -> End:
         watched = (weights.a != 0)[:, None] & (walk.lengths > 0)
         sizes = np.linalg.norm(end.w, axis=1)[:, None] * walk.lengths
         stays = bool((least > _TOUCH * sizes)[watched].all())
-    return End(end, float(np.linalg.norm(moved)) / size, stays)
+    with np.errstate(over="ignore"):
+        return End(end, float(np.linalg.norm(moved)) / size, stays)
 
 
 def outside(region: Region, weights: Weights) -> int:

@@ -24,6 +24,7 @@ from rankfall.limits.leaps import leap
 from rankfall.limits.proof import Proof, document_of, prove, proved_point
 from rankfall.limits.result import Limit
 from rankfall.limits.verdict import Verdict
+from rankfall.outcome import Outcome
 from rankfall.progress import Progress, progress
 
 LARGE = 20_000  # pairs of neuron and sample up to which every kink is met exactly
@@ -197,7 +198,7 @@ class FixedSecondLayer(Search):
             self.walk.clock, self.walk.steps, self.walk.log_time = s, steps, log_time
             self.walk.evaluations = float(run.settings["evaluations"])
             yield
-            if run.settings["outcome"].startswith("interrupted"):
+            if run.outcome is Outcome.INTERRUPTED:
                 self.interrupted = True
                 return
 

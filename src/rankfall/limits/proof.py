@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from rankfall.limits.base import Search
 
 
+ROUNDED_ONCE = 1_000_000  # products up to which weights are computed exactly, and then rounded
+
+
 @dataclass(frozen=True)
 class Proof:
     """What was proved of a limit: the point, and that every flow within `radius` of a start ends there.
@@ -91,8 +94,8 @@ def proved_point(search: "Search", proof: Proof, region: Region) -> tuple[KKT, R
             held = np.where(
                 patterns[:, first] == 0, np.where(multipliers > 0, together / multipliers, held), held
             )
-    if proof.point.exact and not search.reduction.spans:  # the coordinates are the user's
-        w = proof.point.weights(problem)
+    if proof.point.exact and len(proof.point.groups) * problem.inputs.size <= ROUNDED_ONCE:
+        w = search.from_user(proof.point.weights(problem))
     else:
         w = a[:, None] * ((held * multipliers * y) @ region.x)
     shown = Region(region.x, region.slope, patterns[:, first], region.lines)

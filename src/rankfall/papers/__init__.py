@@ -1,15 +1,21 @@
-"""The papers: one file each (a folder for one with many figures), its experiments, and their claims."""
+"""The papers: a folder each, with experiments at settings that anybody may change, and their claims."""
 
 from importlib import import_module
+from types import ModuleType
 
 from rankfall.naming import unknown
-from rankfall.papers.claim import VERDICTS, Claim, Verdict
-from rankfall.papers.experiment import Experiment, Paper
-from rankfall.papers.outcome import Outcome
+from rankfall.papers.lab import VERDICTS, Claim, Experiment, Outcome, Paper, Verdict
 
 PAPERS = ("zhang", "frei", "le", "sun", "kou", "lyu", "boursier", "phuong", "timor", "min")
 
 __all__ = ["PAPERS", "VERDICTS", "Claim", "Experiment", "Outcome", "Paper", "Verdict", "paper"]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """`rankfall.papers.frei` and the others, imported when they are asked for."""
+    if name not in PAPERS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f"{__name__}.{name}")
 
 
 def paper(name: str) -> Paper:

@@ -2,9 +2,9 @@
 
 A folder holds, for each experiment, a netCDF file for every seed that was run, the verdicts, the figure, and
 the certificates of limits.
-Runs are kept by a digest of the code that they rest on and of the versions of the libraries; verdicts
-and figures also by that of the claims. So a changed tolerance is judged anew without running anything, and a
-changed formula runs what rests on it, and nothing else.
+Runs are kept by their setting and seed, the versions of the libraries, and a digest of the modules that they
+rest on; verdicts and figures also by the text of the modules that judge and draw. Runs at other settings than
+the paper's have folders of their own, side by side.
 """
 
 import hashlib
@@ -27,12 +27,21 @@ import xarray as xr
 from rankfall import plot
 from rankfall.atomic import atomically
 from rankfall.data import available
-from rankfall.definitions import definition_of, digests, variable_of
 from rankfall.naming import unknown
 from rankfall.papers import PAPERS, paper
-from rankfall.papers.claim import CERTIFICATES
-from rankfall.papers.experiment import Experiment, Paper
-from rankfall.papers.outcome import Outcome, certificates_of, first_number, judged_rows
+from rankfall.papers.lab import (
+    CERTIFICATES,
+    Experiment,
+    Outcome,
+    Paper,
+    Row,
+    certificates_of,
+    code_of_all,
+    code_of_runs,
+    judged_rows,
+    parsed,
+    values,
+)
 from rankfall.sweeps import sweep
 from rankfall.trajectory import opened
 
@@ -45,13 +54,29 @@ AGAIN = "-again"  # the checkpoints of a run that is made once more, until it is
 COMPILING = 5.0  # seconds; the first seed of each experiment goes first, and compiles for the others
 
 
+Chosen = tuple[Paper, Experiment[Any]]
+
+
 def choose(
-    name: str | None = None, figure: str | None = None, claim: int | None = None
-) -> list[tuple[Paper, Experiment]]:
-    """The experiments of one paper or of all; of one figure, or the one that tests a claim."""
+    name: str | None = None,
+    figure: str | None = None,
+    claim: str | None = None,
+    changes: Sequence[str] = (),
+) -> list[Chosen]:
+    """The experiments of one paper or of all; of one figure, or the one that tests a claim.
+
+    `claim` is an id such as "frei/rank-two", or "rank-two" if the paper is named. `changes` to the setting,
+    such as "n=20", need one experiment.
+    """
+    if claim is not None and "/" in claim:
+        of, claim = claim.split("/", 1)
+        if name not in (None, of):
+            raise ValueError(f"{of}/{claim} is no claim of {name}.")
+        name = of
     if name is None and (figure is not None or claim is not None):
         raise ValueError(
-            "a figure or a claim belongs to a paper: say which, as in `rankfall reproduce frei`."
+            "a figure or a claim belongs to a paper: say which, as in `rankfall reproduce frei`, or in "
+            "`--claim frei/rank-two`."
         )
     chosen = [(p, e) for p in map(paper, PAPERS if name is None else [name]) for e in p.experiments]
     if figure is not None:
@@ -60,10 +85,15 @@ def choose(
             raise unknown(f"figure of {name}", figure, names)
         chosen = [(p, e) for p, e in chosen if e.name == figure]
     if claim is not None:
-        total = sum(len(e.claims) for _, e in chosen)
-        chosen = [(p, e) for p, e in chosen if 0 <= claim - first_number(p, e) < len(e.claims)]
-        if not chosen:
-            raise ValueError(f"{name} has the claims 1 to {total}, and no claim {claim} here.")
+        ids = [each.id for _, e in chosen for each in e.claims]
+        if claim not in ids:
+            raise unknown(f"claim of {name}", claim, ids)
+        chosen = [(p, e) for p, e in chosen if claim in {each.id for each in e.claims}]
+    if changes:
+        if len(chosen) != 1:
+            raise ValueError("--set changes the setting of one figure: say which, by --figure or --claim.")
+        ((p, e),) = chosen
+        chosen = [(p, e.at(**parsed(e.setting, changes)))]
     return chosen
 
 
@@ -84,31 +114,37 @@ class Kept:
 
     folder: Path
     paper: Paper
-    experiment: Experiment
+    experiment: Experiment[Any]
     seeds: int
 
     @property
     def place(self) -> Path:
-        """The folder of its runs."""
-        return self.folder / "runs" / f"{self.paper.name}-{self.experiment.name}"
+        """The folder of its runs; a setting that is not the paper's has one of its own."""
+        name = f"{self.paper.name}-{self.experiment.name}"
+        if self.experiment.differs:
+            name += f"@{_digest(json.dumps(values(self.experiment.setting)))[:8]}"
+        return self.folder / "runs" / name
 
     @cached_property
     def code(self) -> str:
         """The digest of all that the runs rest on."""
-        return code_of(self.paper.name, self.experiment.name)
+        return code_of(self.experiment)
 
     @cached_property
     def rests_on(self) -> dict[str, str]:
         """What the verdicts and the figure depend on, with digests."""
-        own = variable_of(self.experiment, self.experiment.run.__module__)
-        judging = [definition_of(thing) for thing in (judged_rows, certificates_of, plot.svg)]
-        settings = {"seeds": str(self.seeds), "first claim": str(first_number(self.paper, self.experiment))}
-        return environment() | settings | digests(own, *judging)
+        setting = {f"setting {name}": value for name, value in values(self.experiment.setting).items()}
+        judging = {"seeds": str(self.seeds)} | setting | code_of_all(__name__)
+        return environment() | judging | code_of_all(self.experiment.simulation.__module__)
 
-    def outcome(self) -> Outcome | None:
-        """What was found before, if it is whole and nothing that it rests on has changed since."""
+    def outcome(self, stale: bool = False) -> Outcome | None:
+        """What was found before, if it is whole and nothing that it rests on has changed since.
+
+        With `stale` also if something has: then it is not `current`.
+        """
         told = _read(self.place / "outcome.json")
-        if not told or told.get("rests_on") != self.rests_on:
+        current = told.get("rests_on") == self.rests_on
+        if not told or not (current or stale):
             return None
         try:
             figure = (self.place / "figure.svg").read_text(encoding="utf-8")
@@ -117,15 +153,19 @@ class Kept:
             return None
         if (_digest(figure), _digest(proofs)) != (told["figure"], told["certificates"]):
             return None
+        ids = [f"{self.paper.name}/{claim.id}" for claim in self.experiment.claims]
+        if [row.get("id") for row in told["rows"]] != ids:
+            return None
         return Outcome(
             self.paper,
             self.experiment,
-            self.seeds,
-            tuple(told["rows"]),
+            told["seeds"],
+            tuple(map(Row.of_json, told["rows"])),
             figure,
             told["seconds"],
-            "from the cache",
+            "from the cache" if current else "kept from before: the code has changed since",
             json.loads(proofs),
+            current,
         )
 
     def awaits(self, full: bool) -> str:
@@ -145,7 +185,7 @@ class Kept:
     @property
     def checkpoints(self) -> Path:
         """The folder for what long runs write on their way, apart for each version of the code below."""
-        return self.place / "checkpoints" / code_below(self.paper.name, self.experiment.name)
+        return self.place / "checkpoints" / code_below(self.experiment)
 
     def missing(self) -> list[int]:
         """The seeds that have not been run, or not with this code."""
@@ -168,7 +208,7 @@ class Kept:
         """The run of a seed; one that is made `anew` does not go on from the checkpoints of that before."""
         name = f"{seed}{AGAIN}" if anew else str(seed)
         checkpoints = str(self.checkpoints / name) if self.experiment.needs else ""
-        return _Task(self.paper.name, self.experiment.name, seed, checkpoints)
+        return _Task(self.paper.name, self.experiment.name, self.experiment.changes, seed, checkpoints)
 
     def keep(self, seed: int, run: xr.Dataset, seconds: float) -> None:
         """Write the run of a seed, and then beside it what it rests on and the sum over its bytes."""
@@ -212,37 +252,46 @@ class Kept:
         proofs = certificates_of(self.paper, self.experiment, runs)
         seconds = float(sum(entry["seconds"] for entry in entries))
         files = {"figure.svg": figure, "certificates.json": json.dumps(proofs)}
-        told = {"rests_on": self.rests_on, "seeds": self.seeds, "seconds": seconds, "rows": rows}
+        told = {
+            "rests_on": self.rests_on,
+            "seeds": self.seeds,
+            "changes": self._changes(),
+            "seconds": seconds,
+            "rows": [row.as_json() for row in rows],
+        }
         told |= {name.split(".")[0]: _digest(text) for name, text in files.items()}
         for name, text in (files | {"outcome.json": json.dumps(told)}).items():
             with atomically(self.place / name) as draft:
                 draft.write_text(text, encoding="utf-8")
         return Outcome(self.paper, self.experiment, self.seeds, rows, figure, seconds, news, proofs)
 
+    def _changes(self) -> dict[str, Any] | None:
+        """The changes to the setting as JSON has them; None where it has no word for one."""
+        try:
+            found: dict[str, Any] = json.loads(json.dumps(self.experiment.changes))
+        except TypeError:
+            return None
+        return found
+
     def _load(self, seed: int) -> xr.Dataset:
         with opened(self.place / f"{seed}.nc", MARK, "a run of an experiment") as groups:
             return groups["/"].drop_attrs()
 
 
-@cache
-def code_of(name: str, figure: str) -> str:
-    """The digest of all that the runs of an experiment rest on: the code, and the environment."""
-    return _digest(json.dumps(environment() | _code(name, figure)))
+def code_of(experiment: Experiment[Any]) -> str:
+    """The digest of all that the runs of an experiment rest on: the setting, the code, the environment."""
+    rests_on = environment() | code_of_runs(experiment.simulation.__module__)
+    return _digest(json.dumps([rests_on, values(experiment.setting)]))
 
 
-@cache
-def code_below(name: str, figure: str) -> str:
-    """The digest of what its checkpoints rest on: the same without the code of the papers.
+def code_below(experiment: Experiment[Any]) -> str:
+    """The digest of what its checkpoints rest on: the same without the code of the papers and the setting.
 
     So a longer run goes on from the checkpoints of a shorter one; `descent` refuses those of another call.
     """
-    papers = f"{__package__}."
-    below = {key: value for key, value in _code(name, figure).items() if not key.startswith(papers)}
+    code = code_of_runs(experiment.simulation.__module__)
+    below = {key: value for key, value in code.items() if not key.startswith(f"{__package__}.")}
     return _digest(json.dumps(environment() | below))
-
-
-def _code(name: str, figure: str) -> dict[str, str]:
-    return digests(definition_of(next(e.run for e in paper(name).experiments if e.name == figure)))
 
 
 def told_time(seconds: float) -> str:
@@ -258,7 +307,7 @@ def _sum(file: Path) -> str:
 
 def _told(key: str, before: str | None, now: str | None) -> str:
     """A change in words: a version with its numbers, a definition by its name."""
-    if key in environment() or key in ("seeds", "first claim"):
+    if key in environment() or key == "seeds":
         return f"{key} ({before} to {now})"
     return key.removeprefix("rankfall.")
 
@@ -276,9 +325,7 @@ def _read(path: Path) -> dict[str, Any]:
     return told if isinstance(told, dict) else {}
 
 
-def kept(
-    chosen: Iterable[tuple[Paper, Experiment]], folder: Path, seeds: int | None = None
-) -> Iterator[Kept]:
+def kept(chosen: Iterable[Chosen], folder: Path, seeds: int | None = None) -> Iterator[Kept]:
     """The places of experiments in a folder; `seeds` is for those that draw at random."""
     if seeds is not None and seeds < 1:
         raise ValueError(f"--seeds must be 1 or more, not {seeds}.")
@@ -286,15 +333,29 @@ def kept(
         yield Kept(folder, p, e, seeds if seeds is not None and e.seeds > 1 else e.seeds)
 
 
-def found_before(p: Paper, e: Experiment, folder: Path) -> Outcome | None:
-    """What a folder holds of an experiment, with whatever number of seeds, if it is still true."""
+def found_before(p: Paper, e: Experiment[Any], folder: Path) -> Outcome | None:
+    """What a folder holds of an experiment, with whatever number of seeds, even if the code has changed."""
     place = Kept(folder, p, e, e.seeds)
     seeds = _read(place.place / "outcome.json").get("seeds", e.seeds)
-    return replace(place, seeds=seeds).outcome()
+    return replace(place, seeds=seeds).outcome(stale=True)
+
+
+def found_at_other_settings(p: Paper, e: Experiment[Any], folder: Path) -> list[Outcome]:
+    """What a folder holds of an experiment at other settings than the paper's."""
+    found = []
+    for file in sorted((folder / "runs").glob(f"{p.name}-{e.name}@*/outcome.json")):
+        changes = _read(file).get("changes")
+        try:
+            outcome = None if not changes else found_before(p, e.at(**changes), folder)
+        except ValueError:  # a field of an earlier version
+            continue
+        if outcome is not None:
+            found.append(outcome)
+    return found
 
 
 def reproduce(
-    chosen: Sequence[tuple[Paper, Experiment]],
+    chosen: Sequence[Chosen],
     folder: Path,
     seeds: int | None = None,
     executor: Executor | int | None = None,
@@ -360,6 +421,7 @@ class _Task(NamedTuple):
 
     name: str
     figure: str
+    changes: dict[str, Any]
     seed: int
     checkpoints: str
 
@@ -381,10 +443,10 @@ class _Ran:
 
 def _run(task: _Task) -> _Ran:
     """One seed of one experiment."""
-    run = next(e.run for e in paper(task.name).experiments if e.name == task.figure)
-    code, start = code_of(*task.of), time.perf_counter()
+    experiment = next(e for e in paper(task.name).experiments if e.name == task.figure).at(**task.changes)
+    code, start = code_of(experiment), time.perf_counter()
     try:
-        made = run(task.seed, Path(task.checkpoints)) if task.checkpoints else run(task.seed)
+        made = experiment.run(task.seed, Path(task.checkpoints) if task.checkpoints else None)
         return _Ran(made, time.perf_counter() - start, code)
     except ValueError as error:
         # A file of the user's is no fault of ours.

@@ -4,12 +4,13 @@ import base64
 import gzip
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 from rankfall.atomic import atomically
-from rankfall.papers.outcome import Outcome
-from rankfall.papers.reproduction import choose, environment, found_before
+from rankfall.papers.lab import Outcome
+from rankfall.papers.reproduction import choose, environment, found_at_other_settings, found_before
 from rankfall.report.markdown import counts_table, table
 from rankfall.report.page import page
 from rankfall.report.words import duration
@@ -21,8 +22,13 @@ def write(outcomes: Sequence[Outcome], folder: Path, seconds: float) -> Path:
     What the folder holds of other experiments is shown too.
     """
     everything = _with_others(outcomes, folder)
-    rows = [row | {"seconds": outcome.seconds} for outcome in everything for row in outcome.rows]
-    claims = {"environment": environment(), "claims": rows}
+    rows = [row for outcome in everything for row in outcome.rows]
+    timed = [
+        replace(row, seconds=outcome.seconds).as_json() | {"current": outcome.current}
+        for outcome in everything
+        for row in outcome.rows
+    ]
+    claims = {"environment": environment(), "claims": timed}
     made = f"{date.today():%d %B %Y}; {duration(seconds)} for what was run now."
     markdown = f"# Claims\n\n{counts_table(rows)}\n\n{table(rows)}\n"
     for name, text in (
@@ -48,7 +54,13 @@ def _write_certificates(certificates: Mapping[str, str], folder: Path) -> None:
 
 
 def _with_others(outcomes: Sequence[Outcome], folder: Path) -> list[Outcome]:
-    """These outcomes, and those in the folder that are still true, in the order of the papers."""
-    now = {(o.paper.name, o.experiment.name): o for o in outcomes}
-    everything = (now.get((p.name, e.name)) or found_before(p, e, folder) for p, e in choose())
-    return [outcome for outcome in everything if outcome is not None]
+    """These outcomes, and what else the folder holds, in the order of the papers; each setting once."""
+    everything: list[Outcome] = []
+    for p, e in choose():
+        own = [o for o in outcomes if (o.paper.name, o.experiment.name) == (p.name, e.name)]
+        usual = next((o for o in own if not o.experiment.differs), None) or found_before(p, e, folder)
+        others = {o.experiment.differs: o for o in found_at_other_settings(p, e, folder)}
+        others |= {o.experiment.differs: o for o in own if o.experiment.differs}
+        everything += [usual] if usual is not None else []
+        everything += others.values()
+    return everything

@@ -3,18 +3,17 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rankfall.papers.claim import VERDICTS
-from rankfall.papers.outcome import counts, differs
+from rankfall.papers.lab import VERDICTS, Row, counts, differs
 from rankfall.report.words import SYMBOLS
 
 
-def table(rows: Sequence[dict[str, Any]]) -> str:
+def table(rows: Sequence[Row]) -> str:
     """All claims: what was expected, what was measured, and the verdict."""
     heads = ("claim", "sentence", "source", "expected", "measured", "verdict")
     return _table(heads, [_claim(row) for row in rows])
 
 
-def counts_table(rows: Sequence[dict[str, Any]]) -> str:
+def counts_table(rows: Sequence[Row]) -> str:
     """How many claims of each paper have each verdict."""
     found = counts(rows)
     lines = [(paper, *_counted(of_paper)) for paper, of_paper in found.items()]
@@ -22,12 +21,12 @@ def counts_table(rows: Sequence[dict[str, Any]]) -> str:
     return _table(("paper", *VERDICTS, "all"), [*lines, ("all", *_counted(total))], right=len(VERDICTS) + 1)
 
 
-def _claim(row: dict[str, Any]) -> tuple[str, ...]:
-    told = f"{SYMBOLS[row['verdict']]} {row['verdict']}"
+def _claim(row: Row) -> tuple[str, ...]:
+    told = f"{SYMBOLS[row.verdict]} {row.verdict}"
     if differs(row):
-        told = f"**{told}** (recorded: {row['recorded']})"
-    measured = row["measured"] or f"needs {row['needs']}"
-    texts = (f"{row['paper']} {row['number']}", row["sentence"], row["source"], row["expected"], measured)
+        told = f"**{told}** (recorded: {row.recorded})"
+    measured = row.measured or f"needs {row.needs}"
+    texts = (row.id, row.sentence, row.source, row.expected, measured)
     return (*(_cell(text) for text in texts), told)
 
 

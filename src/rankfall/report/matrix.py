@@ -2,18 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any
 from urllib.parse import urlencode
 
-from rankfall.papers.claim import VERDICTS
-from rankfall.papers.experiment import Paper
-from rankfall.papers.outcome import counts
+from rankfall.papers.lab import VERDICTS, Paper, Row, counts
 from rankfall.report.words import symbol
 
 
-def matrix(papers: Sequence[Paper], rows: Sequence[Mapping[str, Any]]) -> str:
+def matrix(papers: Sequence[Paper], rows: Sequence[Row]) -> str:
     """Papers down, verdicts across. A cell leads to its paper; the page's script makes it a filter."""
-    table = counts(dict(row) for row in rows)
+    table = counts(rows)
     lines = "".join(_line(paper, table.get(paper.name, {})) for paper in papers)
     heads = "".join(
         f'<th scope="col" data-is="{verdict}">{symbol(verdict)}<span class="word">{verdict}</span></th>'

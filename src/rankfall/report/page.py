@@ -8,9 +8,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from rankfall.papers.claim import VERDICTS
-from rankfall.papers.experiment import Experiment, Paper
-from rankfall.papers.outcome import Outcome, differs, first_number
+from rankfall.papers.lab import VERDICTS, Experiment, Outcome, Paper, Row, differs
 from rankfall.report.article import article
 from rankfall.report.figure import dark_palette, inline
 from rankfall.report.matrix import matrix
@@ -22,6 +20,7 @@ def page(outcomes: Sequence[Outcome], environment: Mapping[str, str], made: str 
     """The whole page, in the order of the outcomes; `made` says when it was made, and in what time."""
     papers = list({outcome.paper.name: outcome.paper for outcome in outcomes}.values())
     rows = [row for outcome in outcomes for row in outcome.rows]
+    counted = [row for row in rows if not row.setting]
     script = _part("page.js")
     certificates = {name: held for outcome in outcomes for name, held in outcome.certificates.items()}
     return Template(_part("page.html")).substitute(
@@ -31,7 +30,7 @@ def page(outcomes: Sequence[Outcome], environment: Mapping[str, str], made: str 
         every=every(certificates),
         proofs=scripts(certificates),
         made=escape(made),
-        told=_told(rows, papers),
+        told=_told(counted, papers),
         record=_record(rows),
         matrix=matrix(papers, rows),
         legend="".join(f"<span>{SYMBOLS[verdict]} {verdict}</span>" for verdict in VERDICTS),
@@ -61,15 +60,16 @@ def _style(outcomes: Sequence[Outcome]) -> str:
     return Template(_part("page.css")).substitute(dark=dark)
 
 
-def _told(rows: Sequence[Mapping[str, Any]], papers: Sequence[Paper]) -> str:
+def _told(rows: Sequence[Row], papers: Sequence[Paper]) -> str:
     """The counts as a sentence."""
-    found = Counter(row["verdict"] for row in rows)
+    found = Counter(row.verdict for row in rows)
     parts = [f"{found[verdict]}&nbsp;{verdict}" for verdict in VERDICTS if found[verdict]]
     claims, of = plural(len(rows), "claim"), plural(len(papers), "paper")
-    return f"<b>{claims}</b> of {of}: {', '.join(parts) or 'nothing was run'}."
+    counted = ", ".join(parts) or "nothing was run at the paper's setting"
+    return f"<b>{claims}</b> of {of}: {counted}."
 
 
-def _record(rows: Sequence[Mapping[str, Any]]) -> str:
+def _record(rows: Sequence[Row]) -> str:
     differ = sum(map(differs, rows))
     if not differ:
         return "<p>Every verdict is the one on record.</p>"
@@ -89,20 +89,31 @@ def _experiment(outcome: Outcome) -> str:
     experiment, anchor = outcome.experiment, _anchor(outcome)
     return (
         f'<section class="experiment" id="{anchor}"><header><p class="label">{_label(experiment)}</p>'
-        f"<h3>{escape(experiment.title)}</h3></header>{_about(experiment)}{_figure(outcome, anchor)}"
+        f"<h3>{escape(experiment.title)}</h3></header>{_setting(experiment)}{_about(experiment)}"
+        f"{_figure(outcome, anchor)}"
         f'<p class="news">{_news(outcome)}</p>{_articles(outcome)}</section>'
     )
 
 
 def _anchor(outcome: Outcome) -> str:
-    return f"{outcome.paper.name}-figure-{re.sub(r'[^a-zA-Z0-9]+', '-', outcome.experiment.name)}"
+    name = f"{outcome.experiment.name} {outcome.experiment.differs}".strip()
+    return f"{outcome.paper.name}-figure-{re.sub(r'[^a-zA-Z0-9]+', '-', name).strip('-')}"
 
 
-def _label(experiment: Experiment) -> str:
+def _label(experiment: Experiment[Any]) -> str:
     return f"Figure {escape(experiment.name)}" if experiment.name[:1].isdigit() else escape(experiment.name)
 
 
-def _about(experiment: Experiment) -> str:
+def _setting(experiment: Experiment[Any]) -> str:
+    """At another setting than the paper's the reader is told so, first of all."""
+    if not experiment.differs:
+        return ""
+    told = "The setting is not the paper's, and the verdicts are not counted"
+    below = "The text below describes the paper's setting." if experiment.about else ""
+    return f'<p class="setting"><strong>{told}:</strong> {said(experiment.differs)}. {below}</p>'
+
+
+def _about(experiment: Experiment[Any]) -> str:
     return "".join(f'<p class="about">{said(part)}</p>' for part in experiment.about.split("\n\n") if part)
 
 
@@ -122,10 +133,9 @@ def _news(outcome: Outcome) -> str:
 
 
 def _articles(outcome: Outcome) -> str:
-    first = first_number(outcome.paper, outcome.experiment)
+    claims = outcome.experiment.claims
     return "".join(
-        article(row, outcome.experiment.claims[row["number"] - first].expected, outcome.seconds)
-        for row in outcome.rows
+        article(row, claim.expected, outcome.seconds) for row, claim in zip(outcome.rows, claims, strict=True)
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from rankfall.papers.claim import Expected
+from rankfall.papers.lab import Expected
 
 WIDTH, HEIGHT, MARGIN = 180.0, 16.0, 18.0
 DECADES = 1.5  # from so many on the scale is logarithmic

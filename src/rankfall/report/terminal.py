@@ -1,15 +1,13 @@
 """Claims on a terminal: a table for each experiment, the counts, and the list of what can be run."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from rankfall.papers import PAPERS
-from rankfall.papers.claim import VERDICTS
-from rankfall.papers.outcome import counts, differs, first_number
+from rankfall.papers.lab import VERDICTS, Row, counts, differs
 from rankfall.papers.reproduction import Kept
 
 COLOURS = {
@@ -21,32 +19,33 @@ COLOURS = {
 }
 
 
-def outcome_table(rows: Sequence[dict[str, Any]]) -> Table:
+def outcome_table(rows: Sequence[Row]) -> Table:
     """Claims of an experiment: what is claimed, expected and measured, and the verdict."""
     table = Table(show_lines=True, expand=True)
-    table.add_column("", justify="right")
     for name, share in (("claim", 6), ("expected", 3), ("measured", 4)):
         table.add_column(name, ratio=share)
     table.add_column("verdict", min_width=14)
     for row in rows:
-        sentence = Text.assemble(row["sentence"], (f"  {row['source']}", "dim"))
-        verdict = Text(row["verdict"], style=COLOURS[row["verdict"]])
+        sentence = Text.assemble((f"{row.id}\n", "bold"), row.sentence, (f"  {row.source}", "dim"))
+        verdict = Text(row.verdict, style=COLOURS[row.verdict])
         if differs(row):
-            verdict.append(f"\non record: {row['recorded']}", style="bold magenta")
-        table.add_row(str(row["number"]), sentence, Text(row["expected"]), Text(row["measured"]), verdict)
+            verdict.append(f"\non record: {row.recorded}", style="bold magenta")
+        table.add_row(sentence, Text(row.expected), Text(row.measured), verdict)
     return table
 
 
-def summary(rows: Sequence[dict[str, Any]]) -> RenderableType:
+def summary(rows: Sequence[Row]) -> RenderableType:
     """How many claims of each paper have each verdict, and which verdicts are not those on record."""
     table = Table("paper", *(f"[{COLOURS[v]}]{v}" for v in VERDICTS), "claims")
-    by_paper = counts(rows)
+    by_paper, counted = counts(rows), [row for row in rows if not row.setting]
+    if not counted:
+        return Text("The setting is not the paper's, so that no verdict counts.")
     for name, found in sorted(by_paper.items(), key=lambda item: PAPERS.index(item[0])):
         table.add_row(name, *(str(found.get(v, "")) for v in VERDICTS), str(sum(found.values())))
     total = [str(sum(found.get(v, 0) for found in by_paper.values())) for v in VERDICTS]
     table.add_section()
-    table.add_row("all", *total, str(len(rows)))
-    differing = [f"{r['paper']} {r['number']}" for r in rows if differs(r)]
+    table.add_row("all", *total, str(len(counted)))
+    differing = [r.id for r in rows if differs(r)]
     record = (
         Text(f"Not the verdict on record: {', '.join(differing)}.", style="bold magenta")
         if differing
@@ -55,7 +54,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> RenderableType:
     return Group(table, record)
 
 
-def listing(places: Sequence[Kept], claim: int | None = None) -> Table:
+def listing(places: Sequence[Kept], claim: str | None = None) -> Table:
     """The experiments with their claims, and whether what was found before is still true.
 
     With `claim` only that one of the claims is listed.
@@ -63,14 +62,13 @@ def listing(places: Sequence[Kept], claim: int | None = None) -> Table:
     table = Table("paper", "figure", "", "claims", "verdict on record", "seeds", "state", show_lines=True)
     for place in places:
         paper, experiment = place.paper, place.experiment
-        first = first_number(paper, experiment)
-        told = [(n, c) for n, c in enumerate(experiment.claims, first) if claim in (None, n)]
+        told = [each for each in experiment.claims if claim in (None, each.id, f"{paper.name}/{each.id}")]
         table.add_row(
             paper.name,
             experiment.name,
             Text(experiment.title),
-            Text(f"{told[0][0]} {told[0][1].sentence}" if claim else f"{told[0][0]}-{told[-1][0]}"),
-            Text("\n").join(Text(v, style=COLOURS[v]) for v in dict.fromkeys(c.recorded for _, c in told)),
+            Text("\n").join(Text(each.id) for each in told),
+            Text("\n").join(Text(each.recorded, style=COLOURS[each.recorded]) for each in told),
             str(place.seeds),
             Text(_state(place)),
         )

@@ -3,7 +3,7 @@
 import re
 from html import escape
 
-from rankfall.papers.claim import Verdict
+from rankfall.papers.lab import Verdict
 
 SYMBOLS: dict[Verdict, str] = {
     "reproduced": "✓",

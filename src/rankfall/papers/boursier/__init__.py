@@ -5,7 +5,7 @@ and orthogonal inputs. NeurIPS 2022; the authors' notebooks are in the repositor
 from rankfall.papers.boursier.high import HIGH
 from rankfall.papers.boursier.pair import PAIR
 from rankfall.papers.boursier.toys import TOY_SETS
-from rankfall.papers.experiment import Paper
+from rankfall.papers.lab import Paper
 from rankfall.theory.sources import BOURSIER
 
 PAPER = Paper(

@@ -1,5 +1,7 @@
 """Two orthogonal samples: the phases, the saddle, and the interpolator of least norm."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
@@ -9,16 +11,29 @@ from rankfall.data import orthogonal_pair
 from rankfall.dynamics import descent, every, exact_flow
 from rankfall.loss import square
 from rankfall.network import Network
-from rankfall.papers.claim import Check, Claim, at_least, at_most, near
-from rankfall.papers.experiment import Experiment, finished
+from rankfall.papers.lab import Check, Claim, Experiment, at_least, at_most, finished, near, seed_lines
 from rankfall.theory.assessment import assessed
 from rankfall.theory.boursier import RESULTS, Group, both
 from rankfall.theory.situation import Situation
 
 SIGNS = (1, -1)
-WIDTH, SCALES = 60, (1e-6, 1e-3)  # the notebook's scale, and a larger one
-UNTIL, RECORDS = 50.0, 101
-STEP, STEPS = 1e-3, 20_000  # the notebook's
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The first example of the authors' notebook training_dynamics."""
+
+    width: int = 60  # the notebook's
+    scales: tuple[float, ...] = (1e-6, 1e-3)  # of the start: the notebook's, and a larger one
+    until: float = 50.0  # ours: the end of the flow
+    records: int = 101  # ours
+    step: float = 1e-3  # the notebook's
+    steps: int = 20_000  # the notebook's
+
+    @property
+    def gap(self) -> int:
+        """The steps between two records of the descent."""
+        return max(1, self.steps // 100)
 
 
 def _half_times(part: np.ndarray, times: np.ndarray) -> list[float]:
@@ -33,28 +48,36 @@ def _outputs(theta: np.ndarray, x: np.ndarray, width: int) -> tuple[np.ndarray, 
     return w, a, np.einsum("tm,tmn->tn", a, np.maximum(w @ x.T, 0))
 
 
-def run_pair(seed: int) -> xr.Dataset:
+def run_pair(setting: Setting, seed: int) -> xr.Dataset:
     """The flow from two scales, the descent of the authors' code, and what is foreseen for them."""
-    flows = [_pair_flow(scale, seed) for scale in SCALES]
-    return xr.concat(flows, dim=xr.Variable("scale", list(SCALES))).merge(_pair_descent(seed))
+    flows = [_pair_flow(setting, scale, seed) for scale in setting.scales]
+    flow = xr.concat(flows, dim=xr.Variable("scale", list(setting.scales)))
+    return flow.merge(_pair_descent(setting, seed))
 
 
-def _pair(scale: float, seed: int) -> Situation:
+def _pair(setting: Setting, scale: float, seed: int) -> Situation:
     # N(0, s^2/m) for the weight and the bias of a neuron, which is `balanced` with s sqrt(2)
-    network = Network.balanced((2, WIDTH, 1), slope=0.0, scale=np.sqrt(2) * scale, seed=seed)
+    network = Network.balanced((2, setting.width, 1), slope=0.0, scale=np.sqrt(2) * scale, seed=seed)
     return Situation(network, orthogonal_pair(), square)
 
 
-def _pair_flow(scale: float, seed: int) -> xr.Dataset:
-    s = _pair(scale, seed)
-    times, groups = np.linspace(0, UNTIL, RECORDS), both(s)
+def _pair_flow(setting: Setting, scale: float, seed: int) -> xr.Dataset:
+    s = _pair(setting, scale, seed)
+    times, groups = np.linspace(0, setting.until, setting.records), both(s)
     asked = np.sort(np.append(times, groups[0].half / 2))
     run = finished(
         exact_flow(
-            s.network, s.data, s.loss, UNTIL, rtol=1e-8, measures=["weights"], record=list(asked), show=False
+            s.network,
+            s.data,
+            s.loss,
+            setting.until,
+            rtol=1e-8,
+            measures=["weights"],
+            record=list(asked),
+            show=False,
         )
     )
-    w, a, f = _outputs(run["weights"].values, s.x, WIDTH)
+    w, a, f = _outputs(run["weights"].values, s.x, setting.width)
     losses = ((f - s.y) ** 2).mean(axis=1) / 2
     half_way = int(np.searchsorted(asked, groups[0].half / 2))
     order = np.argsort(-s.y)  # the positive sample first, as the groups
@@ -94,48 +117,45 @@ def _end_error(w: np.ndarray, a: np.ndarray, groups: tuple[Group, Group]) -> flo
     return float(max(np.linalg.norm(v - g.end) / g.strength for v, g in zip(sums, groups, strict=True)))
 
 
-def _pair_descent(seed: int) -> xr.Dataset:
-    s = _pair(SCALES[0], seed)
+def _pair_descent(setting: Setting, seed: int) -> xr.Dataset:
+    s = _pair(setting, setting.scales[0], seed)
     # The code's loss (1/n) sum (f - y)^2 is twice the paper's: its step is twice as long.
     run = descent(
         s.network,
         s.data,
         s.loss,
-        2 * STEP,
-        STEPS,
+        2 * setting.step,
+        setting.steps,
         measures=["weights"],
-        record=every(STEPS // 100),
+        record=every(setting.gap),
         show=False,
     )
-    _, _, f = _outputs(finished(run)["weights"].values, s.x, WIDTH)
+    _, _, f = _outputs(finished(run)["weights"].values, s.x, setting.width)
     part = (f / s.y)[:, np.argsort(-s.y)]
     iterations = run.dataset["step"].values
     return xr.Dataset({"half_step": ("sign", np.array(_half_times(part, iterations)))}, {"sign": list(SIGNS)})
 
 
-def _delay(runs: xr.Dataset) -> xr.DataArray:
-    """By how much the times grow from one scale to the other, over ln(their ratio)/|D|."""
-    late, soon = runs.half.isel(scale=0), runs.half.isel(scale=1)
-    return (late - soon) * runs.rate.isel(scale=0) / np.log(SCALES[1] / SCALES[0])
+def _delay(setting: Setting, runs: xr.Dataset) -> xr.DataArray:
+    """By how much the times grow from the last scale to the first, over ln(their ratio)/|D|."""
+    late, soon = runs.half.isel(scale=0), runs.half.isel(scale=-1)
+    return (late - soon) * runs.rate.isel(scale=0) / np.log(setting.scales[-1] / setting.scales[0])
 
 
-def draw_pair(runs: xr.Dataset) -> Figure:
+def draw_pair(setting: Setting, runs: xr.Dataset) -> Figure:
     """The loss over time, measured and foreseen; the times over the scale; the norm at the end."""
     with plot.style():
         figure, axes = plot.panels(2)
         left, right = axes[0]
-        for i, scale in enumerate(SCALES):
+        for i, scale in enumerate(setting.scales):
             here = runs.sel(scale=scale)
-            for seed in range(runs.sizes["seed"]):
-                left.plot(
-                    runs.time, here.loss.isel(seed=seed), color=plot.PALETTE[i], linewidth=0.5, alpha=0.3
-                )
+            seed_lines(left, runs.time, here.loss.transpose("time", "seed"), plot.PALETTE[i])
             name = rf"$\lambda = 10^{{{np.log10(scale):.0f}}}$"
             plot.simulation(left, runs.time, here.loss.isel(seed=0), name, color=plot.PALETTE[i])
             plot.theory(left, runs.time, here.foreseen_loss.isel(seed=0), None if i else "foreseen")
         left.set(xlabel="time $t$", ylabel="loss", title="(a) one sign after the other")
         left.legend()
-        delays = -np.log(np.array(SCALES))
+        delays = -np.log(np.array(setting.scales))
         for i, sign in enumerate(SIGNS):
             of_sign = runs.sel(sign=sign)
             name = "positive sample" if sign > 0 else "negative sample"
@@ -152,17 +172,117 @@ def draw_pair(runs: xr.Dataset) -> Figure:
     return figure
 
 
-_APPLIES = Check(
-    "the hypotheses of the theorem hold at λ = 1e-6: 1 yes, 0 no",
-    lambda runs: runs.applies.isel(scale=0),
-    at_least(1.0, "all of them"),
-)
+def _power(number: float) -> str:
+    """1e-6, with no zero in the exponent."""
+    return np.format_float_scientific(number, trim="-", exp_digits=1)
+
+
+def claims(setting: Setting) -> tuple[Claim, ...]:
+    """Theorem 1, and the authors' code."""
+    least, most, step = (_power(v) for v in (setting.scales[0], setting.scales[-1], setting.step))
+    ratio = setting.scales[-1] / setting.scales[0]
+    apart = f"the records are {setting.until / (setting.records - 1):g} apart"
+    applies = Check(
+        f"the hypotheses of the theorem hold at λ = {least}: 1 yes, 0 no",
+        lambda runs: runs.applies.isel(scale=0),
+        at_least(1.0, "all of them"),
+    )
+    return (
+        Claim(
+            id="turning-first",
+            sentence="The neurons turn to D₊ before any of them grows.",
+            source="Theorem 1, first phase",
+            metric="largest angle with D₊ of a positive neuron that sees x₊, at half the first time, degrees",
+            measure=lambda runs: runs.turned.isel(scale=0),
+            expected=at_most(1.0, "√λ is 0.06 degrees by then, and sums of starts can be small"),
+            hypotheses=(
+                applies,
+                Check("largest output then", lambda runs: runs.grown.isel(scale=0), at_most(1e-3, "small")),
+            ),
+        ),
+        Claim(
+            id="logarithmic-delays",
+            sentence="The times of the phases grow like ln(1/λ)/‖D₊‖ and ln(1/λ)/‖D₋‖.",
+            source="Theorem 1",
+            metric=f"growth of the times from λ = {most} to {least}, divided by ln({ratio:g})/‖D±‖",
+            measure=lambda runs: _delay(setting, runs),
+            expected=near(1.0, 0.01, f"terms of the order λ, and {apart}"),
+            form="{:.5f}",
+            hypotheses=(applies,),
+        ),
+        Claim(
+            id="closed-form-times",
+            sentence="The times themselves follow from the start, in closed form.",
+            source="rankfall, after Theorem 1",
+            metric=f"time at which half is fitted / the foreseen one, both signs, λ = {least}",
+            measure=lambda runs: (runs.half / runs.foreseen_half).isel(scale=0),
+            expected=near(1.0, 1e-3, f"{apart}, and interpolated"),
+            form="{:.6f}",
+            hypotheses=(applies,),
+        ),
+        Claim(
+            id="rest-at-saddle",
+            sentence="Between the phases the loss rests at a saddle, with the positive sample fitted.",
+            source="Theorem 1",
+            metric="loss half way between the two times / Σ y²/2n over the negative samples",
+            measure=lambda runs: (runs.rest / runs.saddle).isel(scale=0),
+            expected=near(1.0, 0.01, "what either phase still misses there is e^(-13·‖D₋‖), 0.1 %"),
+            form="{:.5f}",
+            hypotheses=(applies,),
+        ),
+        Claim(
+            id="pair-zero-loss",
+            sentence="The loss goes to zero.",
+            source="Theorem 1",
+            metric=f"loss at t = {setting.until:g}",
+            measure=lambda runs: runs["last"],
+            expected=at_most(1e-10, "it falls by e^-1.1 or more in a unit of time, from t = 30 on"),
+        ),
+        Claim(
+            id="end-in-closed-form",
+            sentence="The end is f(x) = σ(w₊·x) - σ(w₋·x) with w± = Σ (|y|/‖x‖²) x over each sign.",
+            source="Theorem 1",
+            metric=f"distance of Σ |aⱼ| wⱼ of a sign from w±, relative to its length; λ = {least}",
+            measure=lambda runs: runs.end_error.isel(scale=0),
+            expected=at_most(1e-5, "what weights have across the samples stays: of the order λ = 1e-6"),
+            form="{:.2g}",
+            hypotheses=(applies,),
+        ),
+        Claim(
+            id="least-norm",
+            sentence="Among all interpolators this one has the least norm, ‖θ‖² = 2(‖w₊‖ + ‖w₋‖).",
+            source="Theorem 1",
+            metric="‖θ‖² at the end / 2(‖w₊‖ + ‖w₋‖)",
+            measure=lambda runs: (runs.norm / runs.least_norm).isel(scale=0),
+            expected=near(1.0, 1e-6, "the start, λ = 1e-6, squared, and the flow's tolerance 1e-8"),
+            form="{:.9f}",
+            hypotheses=(applies,),
+        ),
+        Claim(
+            id="authors-code",
+            sentence=f"The authors' code does the same in half the time, by its steps of {step}.",
+            source="notebook training_dynamics",
+            metric=f"step at which half is fitted × 2 × {step} / foreseen time, both signs",
+            measure=lambda runs: runs.half_step * 2 * setting.step / runs.foreseen_half.isel(scale=0),
+            expected=near(
+                1.0,
+                5e-3,
+                f"steps of {_power(2 * setting.step)} lag by ‖D‖ · {step} of the time; "
+                f"the records are {setting.gap} apart",
+            ),
+            form="{:.5f}",
+            hypotheses=(applies,),
+        ),
+    )
+
 
 PAIR = Experiment(
     name="pair",
     title="Two orthogonal samples and sixty neurons: one sign after the other",
-    run=run_pair,
-    draw=draw_pair,
+    setting=Setting(),
+    simulation=run_pair,
+    picture=draw_pair,
+    statements=claims,
     seeds=20,
     cost=1.2,
     about=(
@@ -170,81 +290,5 @@ PAIR = Experiment(
         "the inputs (-0.5, 1) and (2, 1) orthogonal; 60 neurons, a balanced start of size λ = 1e-6, and 1e-3 "
         "beside it. The flow is that of the paper's loss Σ (f - y)²/2n. The code has Σ (f - y)²/n, which "
         "runs twice as fast: 20,000 steps of 1e-3 are the time 40. Both are run."
-    ),
-    claims=(
-        Claim(
-            sentence="The neurons turn to D₊ before any of them grows.",
-            source="Theorem 1, first phase",
-            metric="largest angle with D₊ of a positive neuron that sees x₊, at half the first time, degrees",
-            measure=lambda runs: runs.turned.isel(scale=0),
-            expected=at_most(1.0, "√λ is 0.06 degrees by then, and sums of starts can be small"),
-            hypotheses=(
-                _APPLIES,
-                Check("largest output then", lambda runs: runs.grown.isel(scale=0), at_most(1e-3, "small")),
-            ),
-        ),
-        Claim(
-            sentence="The times of the phases grow like ln(1/λ)/‖D₊‖ and ln(1/λ)/‖D₋‖.",
-            source="Theorem 1",
-            metric="growth of the times from λ = 1e-3 to 1e-6, divided by ln(1000)/‖D±‖",
-            measure=_delay,
-            expected=near(1.0, 0.01, "terms of the order λ, and the records are 0.5 apart"),
-            form="{:.5f}",
-            hypotheses=(_APPLIES,),
-        ),
-        Claim(
-            sentence="The times themselves follow from the start, in closed form.",
-            source="rankfall, after Theorem 1",
-            metric="time at which half is fitted / the foreseen one, both signs, λ = 1e-6",
-            measure=lambda runs: (runs.half / runs.foreseen_half).isel(scale=0),
-            expected=near(1.0, 1e-3, "the records are 0.5 apart, and interpolated"),
-            form="{:.6f}",
-            hypotheses=(_APPLIES,),
-        ),
-        Claim(
-            sentence="Between the phases the loss rests at a saddle, with the positive sample fitted.",
-            source="Theorem 1",
-            metric="loss half way between the two times / Σ y²/2n over the negative samples",
-            measure=lambda runs: (runs.rest / runs.saddle).isel(scale=0),
-            expected=near(1.0, 0.01, "what either phase still misses there is e^(-13·‖D₋‖), 0.1 %"),
-            form="{:.5f}",
-            hypotheses=(_APPLIES,),
-        ),
-        Claim(
-            sentence="The loss goes to zero.",
-            source="Theorem 1",
-            metric="loss at t = 50",
-            measure=lambda runs: runs["last"],
-            expected=at_most(1e-10, "it falls by e^-1.1 or more in a unit of time, from t = 30 on"),
-        ),
-        Claim(
-            sentence="The end is f(x) = σ(w₊·x) - σ(w₋·x) with w± = Σ (|y|/‖x‖²) x over each sign.",
-            source="Theorem 1",
-            metric="distance of Σ |aⱼ| wⱼ of a sign from w±, relative to its length; λ = 1e-6",
-            measure=lambda runs: runs.end_error.isel(scale=0),
-            expected=at_most(1e-5, "what weights have across the samples stays: of the order λ = 1e-6"),
-            form="{:.2g}",
-            hypotheses=(_APPLIES,),
-        ),
-        Claim(
-            sentence="Among all interpolators this one has the least norm, ‖θ‖² = 2(‖w₊‖ + ‖w₋‖).",
-            source="Theorem 1",
-            metric="‖θ‖² at the end / 2(‖w₊‖ + ‖w₋‖)",
-            measure=lambda runs: (runs.norm / runs.least_norm).isel(scale=0),
-            expected=near(1.0, 1e-6, "the start, λ = 1e-6, squared, and the flow's tolerance 1e-8"),
-            form="{:.9f}",
-            hypotheses=(_APPLIES,),
-        ),
-        Claim(
-            sentence="The authors' code does the same in half the time, by its steps of 1e-3.",
-            source="notebook training_dynamics",
-            metric="step at which half is fitted × 2 × 1e-3 / foreseen time, both signs",
-            measure=lambda runs: runs.half_step * 2 * STEP / runs.foreseen_half.isel(scale=0),
-            expected=near(
-                1.0, 5e-3, "steps of 2e-3 lag by ‖D‖ · 1e-3 of the time; the records are 200 apart"
-            ),
-            form="{:.5f}",
-            hypotheses=(_APPLIES,),
-        ),
     ),
 )

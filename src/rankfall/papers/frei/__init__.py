@@ -3,12 +3,12 @@
 Frei, Vardi, Bartlett, Srebro and Hu, ICLR 2023 (arXiv 2210.07082). A file for each subject.
 """
 
-from rankfall.papers.experiment import Paper
 from rankfall.papers.frei.cifar import CIFAR
 from rankfall.papers.frei.limits import LIMITS
 from rankfall.papers.frei.orthogonality import ORTHOGONALITY
 from rankfall.papers.frei.step import DIMENSION, STEP_BY_SCALE
 from rankfall.papers.frei.theorem import DESCENT
+from rankfall.papers.lab import Paper
 from rankfall.theory.sources import FREI
 
 PAPER = Paper(

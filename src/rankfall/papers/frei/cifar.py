@@ -1,5 +1,7 @@
 """Section 5, CIFAR-10: the stable rank of two-layer networks trained by SGD, from large and small weights."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,8 +13,33 @@ from rankfall import plot
 from rankfall.data import Data, cifar10, subset
 from rankfall.dynamics import descent
 from rankfall.network import Network
-from rankfall.papers.claim import Check, Claim, Expected, at_least, at_most, between, near
-from rankfall.papers.experiment import Experiment, finished
+from rankfall.papers.lab import (
+    Check,
+    Claim,
+    Expected,
+    Experiment,
+    at_least,
+    at_most,
+    between,
+    finished,
+    guide,
+    near,
+)
+
+CLASSES = 10
+TOLD = {
+    "default": "Glorot's",
+    "first layer": "first layer 1/50",
+    "both layers": "both layers 1/50",
+    "few images": "first layer 1/50, 1000 images",
+}
+LATER = 10.0  # the stable rank that is exceeded only late
+NOISE = 0.02  # part of the test loss by which it goes up and down from epoch to epoch
+
+
+def _data() -> Data:
+    """CIFAR-10 in ten classes, pixels from 0 to 1."""
+    return cifar10()
 
 
 class Start(NamedTuple):
@@ -24,66 +51,67 @@ class Start(NamedTuple):
     epochs: int
 
 
-WIDTH, CLASSES, BATCH, STEP = 512, 10, 128, 0.01
-STARTS = {
-    "default": Start(1.0, 1.0, 0, 400),
-    "first layer": Start(1 / 50, 1.0, 0, 200),
-    "both layers": Start(1 / 50, 1 / 50, 0, 10),
-    "few images": Start(1 / 50, 1.0, 1000, 400),
-}
-TOLD = {
-    "default": "Glorot's",
-    "first layer": "first layer 1/50",
-    "both layers": "both layers 1/50",
-    "few images": "first layer 1/50, 1000 images",
-}
-EARLY = (1, 2, 5, 10, 20, 50, 100, 200)  # steps of the first epoch that are recorded too
-COMMON = 10  # the epoch after which the test accuracies are compared
-LATER = 10.0  # the stable rank that is exceeded only late
-NOISE = 0.02  # part of the test loss by which it goes up and down from epoch to epoch
+def _starts() -> dict[str, Start]:
+    """A caption says 50 times smaller; the samples and epochs are ours."""
+    return {
+        "default": Start(1.0, 1.0, 0, 400),
+        "first layer": Start(1 / 50, 1.0, 0, 200),
+        "both layers": Start(1 / 50, 1 / 50, 0, 10),
+        "few images": Start(1 / 50, 1.0, 1000, 400),
+    }
 
 
-def _data() -> Data:
-    """CIFAR-10 in ten classes, pixels from 0 to 1."""
-    return cifar10()
+@dataclass(frozen=True)
+class Setting:
+    """Section 1, what is recalled of section 5, and what is ours."""
+
+    width: int = 512  # section 1
+    batch: int = 128  # recalled
+    step: float = 0.01  # recalled
+    starts: Mapping[str, Start] = field(default_factory=_starts)
+    early: tuple[int, ...] = (1, 2, 5, 10, 20, 50, 100, 200)  # steps of the first epoch that are recorded too
+    records: int = 80  # epochs that are recorded, at most
+    common: int = 10  # the epoch after which the test accuracies are compared: ours
+    load: Callable[[], Data] = _data
 
 
-def run_cifar(seed: int, place: Path) -> xr.Dataset:
+def run_cifar(setting: Setting, seed: int, folder: Path) -> xr.Dataset:
     """SGD from each start: stable rank, test loss and accuracy, batch loss; NaN where nothing is recorded."""
-    data = _data()
-    made = [_course(name, data, seed, place) for name in STARTS]
-    return xr.concat(made, dim=xr.Variable("start", list(STARTS)), join="outer")
+    data = setting.load()
+    made = [_course(setting, name, data, seed, folder) for name in setting.starts]
+    return xr.concat(made, dim=xr.Variable("start", list(setting.starts)), join="outer")
 
 
-def _course(name: str, data: Data, seed: int, place: Path) -> xr.Dataset:
-    start = STARTS[name]
+def _course(setting: Setting, name: str, data: Data, seed: int, folder: Path) -> xr.Dataset:
+    start = setting.starts[name]
     data = subset(data, start.samples, seed, balanced=True) if start.samples else data
-    epoch = -(-data.n // BATCH)
+    epoch = -(-data.n // setting.batch)
     run = descent(
-        _network(data.dim, start, seed),
+        _network(setting, data.dim, start, seed),
         data,
         "cross_entropy",
-        STEP,
+        setting.step,
         epochs=start.epochs,
-        batch=BATCH,
+        batch=setting.batch,
         seed=seed,
         measures=["stable_rank", "test_loss", "test_accuracy"],
-        record=_when(epoch, start.epochs),
-        checkpoint=place / f"{name}.nc",
+        record=_when(setting, epoch, start.epochs),
+        checkpoint=folder / f"{name}.nc",
     )
     kept = finished(run).dataset[["stable_rank", "test_loss", "test_accuracy", "batch_loss"]]
     return kept.isel(matrix=0, drop=True) if "matrix" in kept.dims else kept
 
 
-def _when(epoch: int, epochs: int) -> list[int]:
+def _when(setting: Setting, epoch: int, epochs: int) -> list[int]:
     """The steps that are recorded: some of the first epoch, and the ends of sixty or so epochs."""
-    ends = np.union1d(np.geomspace(1, epochs, 80).round().astype(int), [min(COMMON, epochs)])
-    return [0, *(step for step in EARLY if step < epoch), *(int(end) * epoch for end in ends)]
+    spread = np.geomspace(1, epochs, setting.records).round().astype(int)
+    ends = np.union1d(spread, [min(setting.common, epochs)])
+    return [0, *(step for step in setting.early if step < epoch), *(int(end) * epoch for end in ends)]
 
 
-def _network(dim: int, start: Start, seed: int) -> Network:
+def _network(setting: Setting, dim: int, start: Start, seed: int) -> Network:
     """ReLU without biases, both layers trained, from Glorot's uniform start times the scales."""
-    first, second = Network.glorot_uniform((dim, WIDTH, CLASSES), slope=0.0, seed=seed).weights
+    first, second = Network.glorot_uniform((dim, setting.width, CLASSES), slope=0.0, seed=seed).weights
     return Network([start.first * first, start.second * second]).astype(np.float32)
 
 
@@ -122,11 +150,13 @@ def _fell(runs: xr.Dataset) -> xr.DataArray:
     return one.epoch[one.stable_rank.fillna(np.inf).argmin("step")]
 
 
-def _apart(runs: xr.Dataset) -> xr.DataArray:
+def _apart(setting: Setting, runs: xr.Dataset) -> xr.DataArray:
     """The difference of the test accuracies from the default and from the small start, at one epoch."""
     small, default = (_of(runs, start) for start in ("first layer", "default"))
-    accuracies = [one.test_accuracy.isel(step=_at(one, COMMON), drop=True) for one in (small, default)]
-    return accuracies[0] - accuracies[1]
+    first, second = (
+        one.test_accuracy.isel(step=_at(one, setting.common), drop=True) for one in (small, default)
+    )
+    return first - second
 
 
 def _at(one: xr.Dataset, epoch: int) -> int:
@@ -141,18 +171,18 @@ def _before_gap(runs: xr.Dataset, start: str) -> xr.DataArray:
     return one.stable_rank.where(one.step <= last).max("step")
 
 
-def draw_cifar(runs: xr.Dataset) -> Figure:
+def draw_cifar(setting: Setting, runs: xr.Dataset) -> Figure:
     """The stable rank, the test accuracy, and the losses over the steps."""
     with plot.style():
         figure, axes = plot.panels(3)
-        for name, colour in zip(STARTS, plot.PALETTE, strict=False):
+        for name, colour in zip(setting.starts, plot.PALETTE, strict=False):
             one, late = (part(runs.isel(seed=0), name) for part in (_of, _by_epochs))
             one = one.isel(step=slice(1, None))
             axes[0, 0].plot(one.step, one.stable_rank, color=colour, label=TOLD.get(name, name))
             axes[0, 1].plot(one.step, 100 * one.test_accuracy, color=colour)
             axes[0, 2].plot(late.step, late.test_loss, color=colour)
             axes[0, 2].plot(late.step, late.batch_loss, ":", color=colour)
-        axes[0, 0].axhline(LATER, color=plot.GUIDE, linestyle="--", linewidth=0.8)
+        guide(axes[0, 0], y=LATER)
         axes[0, 0].set(yscale="log", ylabel="stable rank of $W_1$", title="(a) stable rank")
         axes[0, 0].set_yticks([2, 5, 10, 20, 50, 100, 200], labels=["2", "5", "10", "20", "50", "100", "200"])
         axes[0, 0].minorticks_off()
@@ -160,7 +190,7 @@ def draw_cifar(runs: xr.Dataset) -> Figure:
         axes[0, 2].set(ylabel="cross-entropy", title="(c) test (lines) and training (dots)")
         for ax in axes[0]:
             ax.set(xscale="log", xlabel="step")
-        figure.legend(loc="outside lower center", ncols=len(STARTS), title="start")
+        figure.legend(loc="outside lower center", ncols=len(setting.starts), title="start")
     return figure
 
 
@@ -176,11 +206,94 @@ def _as_in_the_text(number: float) -> Expected:
     return near(number, 0.1, "the number in the text; our reading of another draw", relative=True)
 
 
+def claims(setting: Setting) -> tuple[Claim, ...]:
+    """Section 1, and what the runs add to it."""
+    neurons = f"first layer, {setting.width} neurons"
+    return (
+        Claim(
+            id="default-never-low",
+            sentence="From TensorFlow's default start the stable rank never falls below 74.",
+            source="section 1",
+            metric=f"least stable rank of the {neurons}, {setting.starts['default'].epochs} epochs",
+            measure=lambda runs: _least(runs, "default"),
+            expected=at_least(74, "the number in the text"),
+            recorded="not reproduced",
+            note="It passes 74 near epoch 295, far beyond the least test loss, and levels off 2 % lower. "
+            "Batch, step size and pixels are recalled, so the paper's own run may well have stayed above.",
+        ),
+        Claim(
+            id="small-first-layer",
+            sentence="From smaller initial weights the stable rank soon falls to 3.25.",
+            source="rankfall: section 1, with the start that fits best",
+            metric=f"least stable rank of the {neurons}, first layer 50 times smaller",
+            measure=lambda runs: _least(runs, "first layer"),
+            expected=_as_in_the_text(3.25),
+        ),
+        Claim(
+            id="small-both-layers",
+            sentence="The small start is small in both layers: so read, the stable rank falls to 3.25.",
+            source="rankfall: the other reading",
+            metric=f"least stable rank of the {neurons}, both layers 50 times smaller",
+            measure=lambda runs: _least(runs, "both layers"),
+            expected=_as_in_the_text(3.25),
+            recorded="not reproduced",
+        ),
+        Claim(
+            id="low-until-overfitting",
+            sentence="From smaller weights the stable rank exceeds 10 only once the network overfits.",
+            source="rankfall: section 1, from the start that fits best; overfitting is a rising test loss",
+            metric="largest stable rank from where it is least to the least test loss, all images",
+            measure=lambda runs: _before_overfitting(runs, "first layer"),
+            expected=at_most(LATER, "the number in the text"),
+            hypotheses=(_turned("first layer"),),
+            recorded="not reproduced",
+            note="It exceeds 10 at epoch 37; the test loss is least at epoch 109.",
+        ),
+        Claim(
+            id="low-until-gap",
+            sentence="Until the test loss exceeds the training loss for good the stable rank is below 10.",
+            source="rankfall: section 1, from the start that fits best; overfitting is a gap of the losses",
+            metric="largest stable rank from epoch 1 until test / training loss stays above 1.02, all images",
+            measure=lambda runs: _before_gap(runs, "first layer"),
+            expected=at_most(LATER, "the number in the text"),
+            note="The training loss is the mean over the batches since the record before.",
+        ),
+        Claim(
+            id="few-images-low",
+            sentence="On few images, too, the stable rank stays below 10 until the network overfits.",
+            source="rankfall, after section 1",
+            metric="largest stable rank from where it is least to the least test loss, 1000 images",
+            measure=lambda runs: _before_overfitting(runs, "few images"),
+            expected=at_most(LATER, "the number in the text"),
+            hypotheses=(_turned("few images"),),
+            note="It stays below 10 to the end, 14 % above the least test loss.",
+        ),
+        Claim(
+            id="early-minimum",
+            sentence="From smaller initial weights the stable rank is least within the first two epochs.",
+            source="rankfall",
+            metric="step of the least stable rank, in epochs, first layer 50 times smaller",
+            measure=_fell,
+            expected=at_most(2.0, "soon: two epochs"),
+        ),
+        Claim(
+            id="equal-accuracy",
+            sentence="After ten epochs the two starts are within three points of test accuracy.",
+            source="rankfall",
+            metric=f"test accuracy at epoch {setting.common}, first layer 50 times smaller − default",
+            measure=lambda runs: _apart(setting, runs),
+            expected=between(-0.03, 0.03, "three points: our reading"),
+        ),
+    )
+
+
 CIFAR = Experiment(
     name="cifar",
     title="Stable rank of two-layer networks trained by SGD on CIFAR-10, two initial scales",
-    run=run_cifar,
-    draw=draw_cifar,
+    setting=Setting(),
+    simulation=run_cifar,
+    picture=draw_cifar,
+    statements=claims,
     needs="cifar10",
     cost=1700.0,
     about=(
@@ -193,73 +306,5 @@ CIFAR = Experiment(
         "shown beside both layers at 1/50. Ours: no biases, both layers trained, float32, 400 epochs from "
         "the default and 200 from the small start; and 400 epochs on 1000 of the images, where overfitting "
         "comes sooner."
-    ),
-    claims=(
-        Claim(
-            sentence="From TensorFlow's default start the stable rank never falls below 74.",
-            source="section 1",
-            metric="least stable rank of the first layer, 512 neurons, 400 epochs",
-            measure=lambda runs: _least(runs, "default"),
-            expected=at_least(74, "the number in the text"),
-            recorded="not reproduced",
-            note="It passes 74 near epoch 295, far beyond the least test loss, and levels off 2 % lower. "
-            "Batch, step size and pixels are recalled, so the paper's own run may well have stayed above.",
-        ),
-        Claim(
-            sentence="From smaller initial weights the stable rank soon falls to 3.25.",
-            source="rankfall: section 1, with the start that fits best",
-            metric="least stable rank of the first layer, 512 neurons, first layer 50 times smaller",
-            measure=lambda runs: _least(runs, "first layer"),
-            expected=_as_in_the_text(3.25),
-        ),
-        Claim(
-            sentence="The small start is small in both layers: so read, the stable rank falls to 3.25.",
-            source="rankfall: the other reading",
-            metric="least stable rank of the first layer, 512 neurons, both layers 50 times smaller",
-            measure=lambda runs: _least(runs, "both layers"),
-            expected=_as_in_the_text(3.25),
-            recorded="not reproduced",
-        ),
-        Claim(
-            sentence="From smaller weights the stable rank exceeds 10 only once the network overfits.",
-            source="rankfall: section 1, from the start that fits best; overfitting is a rising test loss",
-            metric="largest stable rank from where it is least to the least test loss, all images",
-            measure=lambda runs: _before_overfitting(runs, "first layer"),
-            expected=at_most(LATER, "the number in the text"),
-            hypotheses=(_turned("first layer"),),
-            recorded="not reproduced",
-            note="It exceeds 10 at epoch 37; the test loss is least at epoch 109.",
-        ),
-        Claim(
-            sentence="Until the test loss exceeds the training loss for good the stable rank is below 10.",
-            source="rankfall: section 1, from the start that fits best; overfitting is a gap of the losses",
-            metric="largest stable rank from epoch 1 until test / training loss stays above 1.02, all images",
-            measure=lambda runs: _before_gap(runs, "first layer"),
-            expected=at_most(LATER, "the number in the text"),
-            note="The training loss is the mean over the batches since the record before.",
-        ),
-        Claim(
-            sentence="On few images, too, the stable rank stays below 10 until the network overfits.",
-            source="rankfall, after section 1",
-            metric="largest stable rank from where it is least to the least test loss, 1000 images",
-            measure=lambda runs: _before_overfitting(runs, "few images"),
-            expected=at_most(LATER, "the number in the text"),
-            hypotheses=(_turned("few images"),),
-            note="It stays below 10 to the end, 14 % above the least test loss.",
-        ),
-        Claim(
-            sentence="From smaller initial weights the stable rank is least within the first two epochs.",
-            source="rankfall",
-            metric="step of the least stable rank, in epochs, first layer 50 times smaller",
-            measure=_fell,
-            expected=at_most(2.0, "soon: two epochs"),
-        ),
-        Claim(
-            sentence="After ten epochs the two starts are within three points of test accuracy.",
-            source="rankfall",
-            metric="test accuracy at epoch 10, first layer 50 times smaller − default",
-            measure=_apart,
-            expected=between(-0.03, 0.03, "three points: our reading"),
-        ),
     ),
 )

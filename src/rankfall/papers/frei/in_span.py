@@ -15,7 +15,7 @@ from scipy.sparse.linalg import eigsh
 from rankfall.data import Data
 from rankfall.dynamics import descent
 from rankfall.network import Network
-from rankfall.papers.experiment import finished
+from rankfall.papers.lab import finished
 from rankfall.theory.situation import stable_rank
 
 
@@ -62,7 +62,10 @@ def descend(
     steps: int,
     record: Sequence[float],
 ) -> xr.Dataset:
-    """Stable rank of W_t and of W_t - W_0, and the loss, at the records of each run."""
+    """Stable rank of W_t and of W_t - W_0, and the loss: before and after the first step, and at the records.
+
+    Records after the last step are left out.
+    """
     networks = [begun.network(sigma, slope) for sigma in sigmas]
     run = finished(
         descent(
@@ -72,7 +75,7 @@ def descend(
             step,
             steps,
             measures=["weights", "loss"],
-            record=record,
+            record=[1, *(at for at in record if at <= steps)],
             along={"run": range(len(networks))},
             show=False,
         )

@@ -1,5 +1,7 @@
 """Where near-orthogonality begins to matter: certified limits on Gaussian data of falling dimension."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
@@ -9,26 +11,48 @@ from rankfall.data import Data, gaussian_mixture, p_orthogonality
 from rankfall.limits import Limit, limit
 from rankfall.loss import exponential
 from rankfall.network import Network, with_origin
-from rankfall.papers.claim import Check, Claim, at_least, at_most, between, with_certificates
-from rankfall.papers.experiment import Experiment
+from rankfall.papers.lab import (
+    Check,
+    Claim,
+    Experiment,
+    all_certified,
+    at_least,
+    at_most,
+    between,
+    guide,
+    with_certificates,
+)
 from rankfall.theory.frei_flow import two_vectors
 
-SLOPES = (0.5, 0.3, 0.1)
-REDUCED = (2.5, 5.0, 10.0, 20.0, 40.0)  # the dimensions, in units of 1 / slope^2
-N, WIDTH, SIGMA = 8, 10, 0.01
 SAME = 1e-6  # relative distance up to which two limits are the same
 
 
-def run_orthogonality(seed: int) -> xr.Dataset:
+@dataclass(frozen=True)
+class Setting:
+    """All of these are ours: Theorem 3.2 asks for data that are far more nearly orthogonal."""
+
+    n: int = 8
+    width: int = 10
+    sigma: float = 0.01  # the standard deviation of the initial weights
+    slopes: tuple[float, ...] = (0.5, 0.3, 0.1)
+    reduced_dims: tuple[float, ...] = (2.5, 5.0, 10.0, 20.0, 40.0)  # in units of 1 / slope^2
+
+    def dim(self, slope: float, reduced: float) -> int:
+        """The number of features: n at least, so that the inputs are independent."""
+        return max(self.n, round(reduced / slope**2))
+
+
+def run_orthogonality(setting: Setting, seed: int) -> xr.Dataset:
     """For each slope and dimension: p(X), the rank of the limit, and is it the one of the theorem?"""
     rows: list[xr.Dataset] = []
     proofs: dict[str, Limit] = {}
-    for slope in SLOPES:
-        found = [_limit(slope, max(N, round(reduced / slope**2)), seed) for reduced in REDUCED]
+    slopes, reduced_dims = setting.slopes, setting.reduced_dims
+    for slope in slopes:
+        found = [_limit(setting, slope, setting.dim(slope, reduced), seed) for reduced in reduced_dims]
         names = found[0][0]
         rows.append(xr.Dataset({name: ("reduced", [each[name] for each, _ in found]) for name in names}))
-        proofs |= {_named(slope, each): end for each, (_, end) in zip(REDUCED, found, strict=True)}
-    runs = xr.concat(rows, dim=xr.Variable("slope", list(SLOPES))).assign_coords(reduced=list(REDUCED))
+        proofs |= {_named(slope, each): end for each, (_, end) in zip(reduced_dims, found, strict=True)}
+    runs = xr.concat(rows, dim=xr.Variable("slope", list(slopes))).assign_coords(reduced=list(reduced_dims))
     return with_certificates(runs, seed, proofs)
 
 
@@ -36,14 +60,11 @@ def _named(slope: float, reduced: float) -> str:
     return f"slope {slope:g}, reduced dimension {reduced:g}"
 
 
-PROOFS = {reduced: tuple(_named(slope, reduced) for slope in SLOPES) for reduced in REDUCED}
-ALL = tuple(name for names in PROOFS.values() for name in names)
-
-
-def _limit(slope: float, dim: int, seed: int) -> tuple[dict[str, float], Limit]:
-    data = gaussian_mixture(n=N, dim=dim, mean_scale=0.0, noise=dim**-0.5, balanced=True, seed=seed)
+def _limit(setting: Setting, slope: float, dim: int, seed: int) -> tuple[dict[str, float], Limit]:
+    n = setting.n
+    data = gaussian_mixture(n=n, dim=dim, mean_scale=0.0, noise=dim**-0.5, balanced=True, seed=seed)
     inside = Data(np.linalg.qr(data.x.T)[1].T, data.y, data.name)  # nothing happens outside of their span
-    network = Network.fixed_second_layer((N, WIDTH, 1), slope, SIGMA, seed)
+    network = Network.fixed_second_layer((n, setting.width, 1), slope, setting.sigma, seed)
     end = limit(with_origin(network, ""), inside, exponential, optimality=False, show=False)
     foreseen = two_vectors(inside.x, inside.y, network.weights[1][0], slope)
     assert foreseen is not None
@@ -80,12 +101,12 @@ def _share(runs: xr.Dataset) -> xr.DataArray:
 # --- the figure -------------------------------------------------------------------------------------------
 
 
-def draw_orthogonality(runs: xr.Dataset) -> Figure:
+def draw_orthogonality(setting: Setting, runs: xr.Dataset) -> Figure:
     """How often the limit is that of the theorem, against p(X) and d slope^2; and the ranks."""
     seeds = runs.sizes["seed"]
     with plot.style():
         figure, (axes,) = plot.panels(3)
-        for i, (slope, colour) in enumerate(zip(SLOPES, plot.PALETTE, strict=False)):
+        for i, (slope, colour) in enumerate(zip(setting.slopes, plot.PALETTE, strict=False)):
             here = runs.sel(slope=slope)
             share = _share(here)
             axes[0].plot(here.p.median("seed"), share, "o-", color=colour, markersize=3.2)
@@ -102,10 +123,10 @@ def draw_orthogonality(runs: xr.Dataset) -> Figure:
         axes[0].set(xscale="log", xlabel="$p(X)$, median", title=r"(a) dashed: asked for, $3\gamma^{-3}$")
         axes[1].set(xlabel=r"$d\,\gamma^2$", title=r"(b) $d\,\gamma^2$ decides")
         axes[2].set(xlabel=r"$d\,\gamma^2$", ylabel="rank of the limit", title="(c) rank two, or more")
-        axes[2].axhline(2, color=plot.GUIDE, linewidth=0.8, linestyle="--", zorder=0)
+        guide(axes[2], y=2, zorder=0)
         for ax in axes[1:]:
             ax.set_xscale("log")
-            ax.set_xticks(REDUCED, labels=[f"{reduced:g}" for reduced in REDUCED])
+            ax.set_xticks(setting.reduced_dims, labels=[f"{each:g}" for each in setting.reduced_dims])
             ax.minorticks_off()
         axes[1].legend(loc="lower right")
     return figure
@@ -113,13 +134,88 @@ def draw_orthogonality(runs: xr.Dataset) -> Figure:
 
 # --- the claims -------------------------------------------------------------------------------------------
 
-CERTIFIED = Check("certified limits", lambda runs: runs.certified, at_least(1, "each is"), "{:.0f}")
+CERTIFIED = all_certified()
+
+
+def claims(setting: Setting) -> tuple[Claim, ...]:
+    """How much near-orthogonality the limit of Theorem 3.2 needs."""
+    least, largest = min(setting.reduced_dims), max(setting.reduced_dims)
+
+    def proofs(*reduced: float) -> tuple[str, ...]:
+        return tuple(_named(slope, each) for each in reduced for slope in setting.slopes)
+
+    every = proofs(*setting.reduced_dims)
+    return (
+        Claim(
+            id="far-from-hypothesis",
+            sentence="On Gaussian inputs far from the hypothesis of Theorem 3.2 its limit is reached.",
+            source="rankfall",
+            metric=f"distance to the foreseen network / its norm, at d = {largest:g} γ⁻²",
+            measure=lambda runs: runs.distance.sel(reduced=largest),
+            expected=at_most(SAME, "the same network, up to the residuals of the limits"),
+            hypotheses=(
+                CERTIFIED,
+                Check(
+                    f"p(X) as a part of 3 γ⁻³, at d = {largest:g} γ⁻²",
+                    lambda runs: (runs.p * runs.slope**3 / 3).sel(reduced=largest),
+                    at_most(0.05, "far below what Theorem 3.2 asks for"),
+                ),
+            ),
+            proofs=proofs(largest),
+            form="{:.1e}",
+        ),
+        Claim(
+            id="hundredth-is-enough",
+            sentence="Where the limit is another one, p(X) is at most a hundredth of the 3 γ⁻³ asked for.",
+            source="rankfall",
+            metric="3 γ⁻³ / largest p(X) at which a limit is another one, for each slope",
+            measure=lambda runs: 3 / runs.slope**3 / _last_failure(runs),
+            expected=between(100, 1e6, "two orders of magnitude; below infinity, as such limits do occur"),
+            hypotheses=(CERTIFIED,),
+            proofs=every,
+        ),
+        Claim(
+            id="orthogonality-needed",
+            sentence="Some near-orthogonality is needed: on few dimensions most limits are others.",
+            source="rankfall",
+            metric=f"share of seeds with another limit at d = {least:g} γ⁻², for each slope",
+            measure=lambda runs: 1 - _share(runs).sel(reduced=least),
+            expected=at_least(0.5, "most"),
+            hypotheses=(CERTIFIED,),
+            proofs=proofs(least),
+        ),
+        Claim(
+            id="dimension-times-slope-squared",
+            sentence="What decides is d γ²: near-orthogonality must grow like p ~ γ⁻¹, not like γ⁻³.",
+            source="rankfall",
+            metric="largest difference between slopes of the share of foreseen limits at equal d γ²",
+            measure=lambda runs: _share(runs).max("slope") - _share(runs).min("slope"),
+            expected=at_most(0.32, "two standard errors of a difference of shares of 20 seeds; 1 for γ⁻³"),
+            hypotheses=(CERTIFIED,),
+            proofs=every,
+            note="p(X) grows like √d for given n, so that p ~ γ⁻³ would mean d ~ γ⁻⁶.",
+        ),
+        Claim(
+            id="linear-at-rank-two",
+            sentence="The decision boundary is linear where the rank is two, and in no other limit.",
+            source="rankfall",
+            metric=f"limits of a seed, of {len(every)}, with the one and not the other",
+            measure=_mismatch,
+            expected=at_most(0, "none"),
+            hypotheses=(CERTIFIED,),
+            proofs=every,
+            form="{:.0f}",
+        ),
+    )
+
 
 ORTHOGONALITY = Experiment(
     name="orthogonality",
     title="Where near-orthogonality begins to matter",
-    run=run_orthogonality,
-    draw=draw_orthogonality,
+    setting=Setting(),
+    simulation=run_orthogonality,
+    picture=draw_orthogonality,
+    statements=claims,
     seeds=20,
     cost=2.0,
     about=(
@@ -127,62 +223,5 @@ ORTHOGONALITY = Experiment(
         "initial weights N(0, 0.01²), exponential loss. For the slopes γ = 0.5, 0.3 and 0.1 the dimension is "
         "2.5, 5, 10, 20 and 40 times γ⁻². Each certified limit of the flow is compared with the network of "
         "two vectors that Corollary 3.5 foresees where p(X) ≥ 3 γ⁻³."
-    ),
-    claims=(
-        Claim(
-            sentence="On Gaussian inputs far from the hypothesis of Theorem 3.2 its limit is reached.",
-            source="rankfall",
-            metric="distance to the foreseen network / its norm, at d = 40 γ⁻²",
-            measure=lambda runs: runs.distance.sel(reduced=40.0),
-            expected=at_most(SAME, "the same network, up to the residuals of the limits"),
-            hypotheses=(
-                CERTIFIED,
-                Check(
-                    "p(X) as a part of 3 γ⁻³, at d = 40 γ⁻²",
-                    lambda runs: (runs.p * runs.slope**3 / 3).sel(reduced=40.0),
-                    at_most(0.05, "far below what Theorem 3.2 asks for"),
-                ),
-            ),
-            proofs=PROOFS[40.0],
-            form="{:.1e}",
-        ),
-        Claim(
-            sentence="Where the limit is another one, p(X) is at most a hundredth of the 3 γ⁻³ asked for.",
-            source="rankfall",
-            metric="3 γ⁻³ / largest p(X) at which a limit is another one, for each slope",
-            measure=lambda runs: 3 / runs.slope**3 / _last_failure(runs),
-            expected=between(100, 1e6, "two orders of magnitude; below infinity, as such limits do occur"),
-            hypotheses=(CERTIFIED,),
-            proofs=ALL,
-        ),
-        Claim(
-            sentence="Some near-orthogonality is needed: on few dimensions most limits are others.",
-            source="rankfall",
-            metric="share of seeds with another limit at d = 2.5 γ⁻², for each slope",
-            measure=lambda runs: 1 - _share(runs).sel(reduced=2.5),
-            expected=at_least(0.5, "most"),
-            hypotheses=(CERTIFIED,),
-            proofs=PROOFS[2.5],
-        ),
-        Claim(
-            sentence="What decides is d γ²: near-orthogonality must grow like p ~ γ⁻¹, not like γ⁻³.",
-            source="rankfall",
-            metric="largest difference between slopes of the share of foreseen limits at equal d γ²",
-            measure=lambda runs: _share(runs).max("slope") - _share(runs).min("slope"),
-            expected=at_most(0.32, "two standard errors of a difference of shares of 20 seeds; 1 for γ⁻³"),
-            hypotheses=(CERTIFIED,),
-            proofs=ALL,
-            note="p(X) grows like √d for given n, so that p ~ γ⁻³ would mean d ~ γ⁻⁶.",
-        ),
-        Claim(
-            sentence="The decision boundary is linear where the rank is two, and in no other limit.",
-            source="rankfall",
-            metric="limits of a seed, of 15, with the one and not the other",
-            measure=_mismatch,
-            expected=at_most(0, "none"),
-            hypotheses=(CERTIFIED,),
-            proofs=ALL,
-            form="{:.0f}",
-        ),
     ),
 )

@@ -5,11 +5,11 @@ NeurIPS 2023, arXiv 2310.18935. The constants of its theorems are those with whi
 them.
 """
 
-from rankfall.papers.experiment import Paper
 from rankfall.papers.kou.leaky import LEAKY
 from rankfall.papers.kou.mnist import MNIST
 from rankfall.papers.kou.relu import RELU
 from rankfall.papers.kou.synthetic import SYNTHETIC
+from rankfall.papers.lab import Paper
 from rankfall.theory.sources import KOU
 
 PAPER = Paper(

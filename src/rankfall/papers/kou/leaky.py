@@ -1,5 +1,7 @@
 """Leaky ReLU on nearly orthogonal data: each sign block tends to one direction."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -9,30 +11,63 @@ from rankfall import plot
 from rankfall.data import Data, nearly_orthogonal, p_orthogonality
 from rankfall.dynamics import exact_flow
 from rankfall.network import Network
-from rankfall.papers.claim import Check, Claim, at_least, at_most, between, near, with_certificates
-from rankfall.papers.experiment import Experiment, finished
-from rankfall.papers.kou.setting import CERTIFIED, blocks, curves, descends, ends, network, spread
+from rankfall.papers.kou.network import blocks, curves, descends, ends, network, room, spread
+from rankfall.papers.lab import (
+    Check,
+    Claim,
+    Experiment,
+    all_certified,
+    at_least,
+    at_most,
+    between,
+    finished,
+    guide,
+    near,
+    seed_lines,
+    with_certificates,
+)
 from rankfall.theory.frei_flow import two_vectors
 from rankfall.theory.kou import ORTHOGONALITY
 from rankfall.theory.situation import stable_rank
 
-N, DIM, WIDTH, SLOPE, P, SIGMA = 8, 20, 8, 0.5, 1000.0, 0.1
-STEPS, RECORDS = 4000, 40
-LAST = 14  # the records over which powers of log t are fitted: the last factor of ten in log t
 END = "limit"  # the name of its certificate
-LATE = 680.0  # log(1/loss) at the end of the flow: t is about 1e298
 
 
-def run_leaky(seed: int) -> xr.Dataset:
+@dataclass(frozen=True)
+class Setting:
+    """The theorem has no numbers of its own but p(X) slope^4 above a constant: all of these are ours."""
+
+    n: int = 8
+    width: int = 8  # neurons of each sign
+    slope: float = 0.5
+    p: float = 1000.0  # p(X) of the inputs
+    sigma: float = 0.1  # standard deviation of the initial weights
+    steps: int = 4000  # of descent
+    records: int = 40  # of descent, and as many of the flow
+    late: float = 680.0  # log(1/loss) at the end of the flow: t is about 1e298
+
+    @property
+    def dim(self) -> int:
+        """The number of features."""
+        return room(self.n)
+
+    @property
+    def last(self) -> int:
+        """The records of the flow over which powers of log t are fitted: its last factor of ten."""
+        return max(2, round((self.records - 1) / np.log10(self.late)))
+
+
+def run_leaky(setting: Setting, seed: int) -> xr.Dataset:
     """Descent for some thousand steps, the flow from the same start far beyond, and its certified end."""
-    data = nearly_orthogonal(n=N, dim=DIM, p=P, seed=seed)
-    net = network(DIM, WIDTH, SLOPE, SIGMA, seed)
-    solution = two_vectors(data.x, data.y, net.weights[1][0], SLOPE)
+    slope, steps = setting.slope, setting.steps
+    data = nearly_orthogonal(n=setting.n, dim=setting.dim, p=setting.p, seed=seed)
+    net = network(setting.dim, setting.width, slope, setting.sigma, seed)
+    solution = two_vectors(data.x, data.y, net.weights[1][0], slope)
     assert solution is not None  # nearly orthogonal inputs can always be separated
-    early, last = descends(net, data, WIDTH, STEPS, RECORDS)
+    early, last = descends(net, data, setting.width, steps, setting.records)
     # In the loss clock log(1/loss) grows at the rate 1/|W|^2 of the limit at the margin 1.
-    late = _flows(net, data, (solution.w**2).sum())
-    end, now = ends(last, data), np.log(float(early.step_size) * STEPS)
+    late = _flows(setting, net, data, (solution.w**2).sum())
+    end, now = ends(last, data), np.log(float(early.step_size) * steps)
     found = early.assign(
         {f"late_{name}": values for name, values in late.items()}
         | {
@@ -43,15 +78,15 @@ def run_leaky(seed: int) -> xr.Dataset:
             "foreseen_stable_rank": stable_rank(solution.w),
             "foreseen_norm": float(np.linalg.norm(solution.w)),
             "certified": end.certified,
-            "orthogonality": p_orthogonality(data) * SLOPE**4,
+            "orthogonality": p_orthogonality(data) * slope**4,
         }
     )
     return with_certificates(found, seed, {END: end}, seeds=3)
 
 
-def _flows(net: Network, data: Data, unit: float) -> xr.Dataset:
+def _flows(setting: Setting, net: Network, data: Data, unit: float) -> xr.Dataset:
     """The flow of the same network in the loss clock, to times that no descent reaches."""
-    clock = unit * np.geomspace(1.0, LATE, RECORDS)
+    clock = unit * np.geomspace(1.0, setting.late, setting.records)
     run = exact_flow(
         net, data, "logistic", clock[-1], clock="loss", measures=["weights"], record=list(clock), show=False
     )
@@ -59,17 +94,18 @@ def _flows(net: Network, data: Data, unit: float) -> xr.Dataset:
     return kept.isel(s=slice(1, None)).rename(s="record").drop_vars("record")
 
 
-def _exponent(runs: xr.Dataset, name: str) -> np.ndarray:
+def _exponent(setting: Setting, runs: xr.Dataset, name: str) -> np.ndarray:
     """The power of log t with which an array grows over the last records, seed by seed."""
-    last = runs.transpose("seed", "record", ...).isel(record=slice(-LAST, None))
+    last = runs.transpose("seed", "record", ...).isel(record=slice(-setting.last, None))
     with np.errstate(invalid="ignore", divide="ignore"):  # no power where nothing grows
         x, y = np.log(last.late_log_time.values), np.log(last[name].values)
         x -= x.mean(axis=1, keepdims=True)
         return np.asarray((x * y).sum(axis=1) / (x * x).sum(axis=1))
 
 
-def _excess(runs: xr.Dataset) -> np.ndarray:
-    return _exponent(runs.assign(excess=runs.late_block_stable_rank.max("sign") - 1), "excess")
+def _excess(setting: Setting, runs: xr.Dataset) -> np.ndarray:
+    larger = runs.assign(excess=runs.late_block_stable_rank.max("sign") - 1)
+    return _exponent(setting, larger, "excess")
 
 
 def _loss_power(runs: xr.Dataset) -> np.ndarray:
@@ -79,7 +115,7 @@ def _loss_power(runs: xr.Dataset) -> np.ndarray:
     return np.asarray(loss / time).ravel()
 
 
-def draw_leaky(runs: xr.Dataset) -> Figure:
+def draw_leaky(setting: Setting, runs: xr.Dataset) -> Figure:
     """Stable ranks, norm and loss against log t: descent, and the flow far beyond."""
     with plot.style():
         figure, axes = plot.panels(3)
@@ -87,23 +123,20 @@ def draw_leaky(runs: xr.Dataset) -> Figure:
         early = np.log(runs.step.values[1:, None] * runs.step_size.values)
         excess = (runs.late_block_stable_rank.max("sign") - 1).transpose("record", "seed")
         ax = axes[0, 0]
-        ax.plot(late, excess, color=colour[0], alpha=0.4, linewidth=0.7)
+        seed_lines(ax, late, excess, colour[0], f"flow, {runs.sizes['seed']} seeds")
         steps = (runs.block_stable_rank.max("sign") - 1).transpose("step", "seed")[1:]
         plot.simulation(ax, early[:, 0], steps[:, 0], "descent", color=colour[1], markevery=2)
-        ax.plot([], [], color=colour[0], label="flow, 20 seeds")
-        guide = np.array([20.0, 700.0])
+        t = np.array([20.0, 700.0])
         for power, style in ((1, ":"), (2, "-")):
-            y = 1e-3 * (guide / guide[0]) ** -power
-            plot.theory(ax, guide, y, rf"$\propto \log^{{-{power}}} t$", linestyle=style)
+            y = 1e-3 * (t / t[0]) ** -power
+            plot.theory(ax, t, y, rf"$\propto \log^{{-{power}}} t$", linestyle=style)
         ax.set(title="(a) sign blocks", ylabel=r"larger stable rank of a block $-\,1$", yscale="log")
         ax.set_xlim(1, 900)
         ax.legend()
         _relative(axes[0, 1], runs, early, late)
         ax = axes[0, 2]
-        ax.plot(late, spread(runs.late_margins).transpose("record", "seed"), color=colour[0], alpha=0.4,
-                linewidth=0.7)  # fmt: skip
-        ax.plot(early, spread(runs.margins).transpose("step", "seed")[1:], color=colour[1], alpha=0.4,
-                linewidth=0.7)  # fmt: skip
+        seed_lines(ax, late, spread(runs.late_margins).transpose("record", "seed"), colour[0])
+        seed_lines(ax, early, spread(runs.margins).transpose("step", "seed")[1:], colour[1])
         ax.set(title="(c) all margins become equal", yscale="log", xlim=(1, 900))
         ax.set_ylabel(r"$(\max_i q_i - \min_i q_i)\,/\,\min_i q_i$")
         for ax in axes[0]:
@@ -114,16 +147,19 @@ def draw_leaky(runs: xr.Dataset) -> Figure:
 def _relative(ax: Axes, runs: xr.Dataset, early: np.ndarray, late: xr.DataArray) -> None:
     """The stable rank of the whole first layer, and its norm over log t, relative to what they tend to."""
     whole = runs.late_stable_rank.transpose("record", "seed")
-    ax.plot(late, whole, color=plot.PALETTE[0], alpha=0.4, linewidth=0.7)
+    seed_lines(ax, late, whole, plot.PALETTE[0])
     plot.simulation(ax, early[:, 0], runs.stable_rank.transpose("step", "seed")[1:, 0],
                     color=plot.PALETTE[1], markevery=2)  # fmt: skip
     end = float(runs.foreseen_stable_rank.median())
     plot.theory(ax, [1, 900], [end, end], f"its limit, {end:.3f}", linestyle="--")
-    ax.axhline(1, color=plot.GUIDE, linewidth=0.8)
+    guide(ax, y=1, linestyle="-")
     ax.set(title="(b) the whole first layer", ylabel=r"stable rank of $W$", xlim=(1, 900), ylim=(0.98, 1.5))
     ax.legend()
 
 
+# --- the claims -------------------------------------------------------------------------------------------
+
+CERTIFIED = all_certified()
 NEARLY = Check(
     "p(X) γ⁴ with p(X) = R_min² / (R² n max |⟨xᵢ, xₖ⟩|)",
     lambda runs: runs.orthogonality,
@@ -135,39 +171,31 @@ TOGETHER = Check(
     between(-0.1, 0.1, "from then on the steps, η times the loss, change margins by less than 1e-3 each"),
 )
 
-LEAKY = Experiment(
-    name="leaky",
-    title="Leaky ReLU on nearly orthogonal data: one direction for each sign",
-    run=run_leaky,
-    draw=draw_leaky,
-    seeds=20,
-    cost=0.5,
-    about=(
-        "8 inputs of one norm with p(X) = 1000 in 20 dimensions, 4 of each label; 8 neurons of each sign, "
-        "second layer ±1/8 fixed, W(0) ~ N(0, 0.1²), slope 1/2, mean logistic loss, descent with the "
-        "longest step of the hypotheses. What happens at late times is read off the exact gradient flow from "
-        "the same start, followed to t = 10²⁹⁸, and off the certified limit from the last step."
-    ),
-    claims=(
+
+def claims(setting: Setting) -> tuple[Claim, ...]:
+    """The theorem on leaky ReLU, and what comes out beside it."""
+    decade = f"the margin is log t − c with c ≈ 6, and the decade begins at log t ≈ {setting.late / 10:g}"
+    return (
         Claim(
+            id="rank-one-rate",
             sentence="The stable rank of each sign block tends to 1, at least as fast as 1/log t.",
             source="NeurIPS, theorem on leaky ReLU",
             metric="power of log t of (larger stable rank of a block − 1), last decade of log t",
-            measure=_excess,
+            measure=lambda runs: _excess(setting, runs),
             expected=at_most(-1.0, "the rate in the theorem, O(1/log t)"),
             hypotheses=(NEARLY, TOGETHER),
         ),
         Claim(
+            id="rank-one-faster",
             sentence="The stable rank of a block comes to 1 faster than 1/log t: like 1/log² t.",
             source="rankfall, docs/theory/kou.md",
             metric="power of log t of (larger stable rank of a block − 1), last decade of log t",
-            measure=_excess,
-            expected=near(
-                -2.0, 0.2, "the margin is log t − c with c ≈ 6, and the decade begins at log t ≈ 68"
-            ),
+            measure=lambda runs: _excess(setting, runs),
+            expected=near(-2.0, 0.2, decade),
             hypotheses=(NEARLY, TOGETHER),
         ),
         Claim(
+            id="rank-one-blocks",
             sentence="The blocks end with stable rank 1.",
             source="NeurIPS, abstract and theorem on leaky ReLU",
             metric="largest stable rank of a block in the certified limit, − 1",
@@ -178,6 +206,7 @@ LEAKY = Experiment(
             form="{:.1e}",
         ),
         Claim(
+            id="two-directions",
             sentence="The whole first layer keeps two directions, those of a convex problem.",
             source="rankfall",
             metric="stable rank of W in the certified limit − that of the convex problem's solution",
@@ -201,19 +230,19 @@ LEAKY = Experiment(
             ),
         ),
         Claim(
+            id="norm-log",
             sentence="The norm of the first layer grows like log t.",
             source="NeurIPS, theorem on leaky ReLU",
             metric="power of log t with which ‖W‖ grows, last decade of log t",
-            measure=lambda runs: _exponent(runs, "late_norm"),
-            expected=near(
-                1.0, 0.1, "the margin is log t − c with c ≈ 6, and the decade begins at log t ≈ 68"
-            ),
+            measure=lambda runs: _exponent(setting, runs, "late_norm"),
+            expected=near(1.0, 0.1, decade),
             hypotheses=(NEARLY, TOGETHER),
         ),
         Claim(
+            id="loss-inverse",
             sentence="The loss falls like 1/t.",
             source="NeurIPS, theorem on leaky ReLU",
-            metric="power of t with which the loss falls, at t ≈ 10²⁹⁸",
+            metric="power of t with which the loss falls, at the end of the flow",
             measure=_loss_power,
             expected=near(
                 -1.0, 1e-3, "corrections vanish like 1/log² t of the margins' spread, here below 1e-5"
@@ -222,6 +251,7 @@ LEAKY = Experiment(
             form="{:.6f}",
         ),
         Claim(
+            id="leaky-equal-margins",
             sentence="All samples end with the same normalised margin.",
             source="NeurIPS, abstract and theorem on leaky ReLU",
             metric="(max − min)/min of the margins in the certified limit",
@@ -231,5 +261,22 @@ LEAKY = Experiment(
             proofs=(END,),
             form="{:.1e}",
         ),
+    )
+
+
+LEAKY = Experiment(
+    name="leaky",
+    title="Leaky ReLU on nearly orthogonal data: one direction for each sign",
+    setting=Setting(),
+    simulation=run_leaky,
+    picture=draw_leaky,
+    statements=claims,
+    seeds=20,
+    cost=0.5,
+    about=(
+        "8 inputs of one norm with p(X) = 1000 in 20 dimensions, 4 of each label; 8 neurons of each sign, "
+        "second layer ±1/8 fixed, W(0) ~ N(0, 0.1²), slope 1/2, mean logistic loss, descent with the "
+        "longest step of the hypotheses. What happens at late times is read off the exact gradient flow from "
+        "the same start, followed to t = 10²⁹⁸, and off the certified limit from the last step."
     ),
 )

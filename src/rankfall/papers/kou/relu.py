@@ -1,5 +1,7 @@
 """ReLU on nearly orthogonal and on orthogonal data: the stable rank stays bounded."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
@@ -8,30 +10,56 @@ from rankfall import plot
 from rankfall.data import Data, nearly_orthogonal, orthogonal, p_orthogonality
 from rankfall.loss import logistic
 from rankfall.network import Network
-from rankfall.papers.claim import Check, Claim, at_least, at_most, near, with_certificates
-from rankfall.papers.experiment import Experiment
-from rankfall.papers.kou.setting import CERTIFIED, blocks, descends, ends, network, spread
+from rankfall.papers.kou.network import blocks, descends, ends, network, room, spread
+from rankfall.papers.lab import (
+    Check,
+    Claim,
+    Experiment,
+    all_certified,
+    at_least,
+    at_most,
+    guide,
+    near,
+    seed_lines,
+    with_certificates,
+)
 from rankfall.theory.fixed_second import cosines
 from rankfall.theory.kou import ORTHOGONALITY, shares
 from rankfall.theory.relu_orthogonal import limit_of
 from rankfall.theory.situation import Situation, stable_rank
 
-N, DIM, WIDTH, P, SIGMA = 6, 20, 8, 100.0, 0.1
-STEPS, RECORDS = 4000, 40
 END = "limit"  # the name of its certificate
-PER_CLASS, WIDE = (2, 4, 8, 16, 32), 1000
 
 
-def run_relu(seed: int) -> xr.Dataset:
+@dataclass(frozen=True)
+class Setting:
+    """The theorem has no numbers of its own but p(X) above a constant: all of these are ours."""
+
+    n: int = 6
+    width: int = 8  # neurons of each sign
+    p: float = 100.0  # p(X) of the nearly orthogonal inputs
+    sigma: float = 0.1  # standard deviation of the initial weights
+    steps: int = 4000  # of descent
+    records: int = 40
+    class_sizes: tuple[int, ...] = (2, 4, 8, 16, 32)  # orthogonal samples of a class, for wide networks
+    wide: int = 1000  # their neurons of each sign
+
+    @property
+    def dim(self) -> int:
+        """The number of features."""
+        return room(self.n)
+
+
+def run_relu(setting: Setting, seed: int) -> xr.Dataset:
     """Descent and its certified end on nearly orthogonal data; wide networks on orthogonal data."""
-    data = nearly_orthogonal(n=N, dim=DIM, p=P, seed=seed)
-    net = network(DIM, WIDTH, 0.0, SIGMA, seed)
+    data = nearly_orthogonal(n=setting.n, dim=setting.dim, p=setting.p, seed=seed)
+    net = network(setting.dim, setting.width, 0.0, setting.sigma, seed)
     start = Situation(net, data, logistic)
-    kept, last = descends(net, data, WIDTH, STEPS, RECORDS)
+    kept, last = descends(net, data, setting.width, setting.steps, setting.records)
     end = ends(last, data)
     least, largest = cosines(start)
     bounds = [largest / least / shares(start)[start.y == sign].min() for sign in (1, -1)]
-    frame = Data(orthogonal(n=N, dim=DIM, seed=seed).x, data.y)
+    frame = Data(orthogonal(n=setting.n, dim=setting.dim, seed=seed).x, data.y)
     # The same pattern of activity at the start, on orthogonal inputs: the closed form needs nothing else.
     there, _ = limit_of(Situation(_moved(net, data, frame), frame, logistic))
     found = kept.assign(
@@ -43,9 +71,9 @@ def run_relu(seed: int) -> xr.Dataset:
         orthogonal_stable_rank=stable_rank(there),
         certified=end.certified,
         orthogonality=p_orthogonality(data),
-        seen=shares(start).min() * WIDTH,
-        wide=(("per_class", "part"), [_wide(count, seed) for count in PER_CLASS]),
-    ).assign_coords(per_class=list(PER_CLASS), part=["+", "-", "whole"])
+        seen=shares(start).min() * setting.width,
+        wide=(("per_class", "part"), [_wide(setting.wide, count, seed) for count in setting.class_sizes]),
+    ).assign_coords(per_class=list(setting.class_sizes), part=["+", "-", "whole"])
     return with_certificates(found, seed, {END: end}, seeds=3)
 
 
@@ -55,11 +83,11 @@ def _moved(net: Network, data: Data, frame: Data) -> Network:
     return Network([first, net.weights[1]], slope=0.0, trained=(True, False))
 
 
-def _wide(count: int, seed: int) -> list[float]:
+def _wide(width: int, count: int, seed: int) -> list[float]:
     """The stable ranks of the blocks and of the whole in the limit of a wide network, in closed form."""
     data = orthogonal(n=2 * count, dim=2 * count, seed=seed)
-    w, _ = limit_of(Situation(network(2 * count, WIDE, 0.0, 1.0, seed), data, logistic))
-    return [stable_rank(w[:WIDE]), stable_rank(w[WIDE:]), stable_rank(w)]
+    w, _ = limit_of(Situation(network(2 * count, width, 0.0, 1.0, seed), data, logistic))
+    return [stable_rank(w[:width]), stable_rank(w[width:]), stable_rank(w)]
 
 
 def _mean_field(runs: xr.Dataset) -> xr.DataArray:
@@ -68,28 +96,30 @@ def _mean_field(runs: xr.Dataset) -> xr.DataArray:
     return xr.concat([2 * k / (k + 1), 2 * k / (k + 1), 4 * k / (k + 1)], dim=runs.part)
 
 
-def draw_relu(runs: xr.Dataset) -> Figure:
+def draw_relu(setting: Setting, runs: xr.Dataset) -> Figure:
     """Descent and where it ends; how the limit of wide networks depends on the number of samples."""
+    sizes = setting.class_sizes
     with plot.style():
         figure, axes = plot.panels(3)
         ax, colour = axes[0, 0], plot.PALETTE
         lines = runs.block_stable_rank.max("sign").transpose("step", "seed")[1:]
-        ax.plot(lines.step, lines, color=colour[1], alpha=0.4, linewidth=0.7)
-        ax.plot([], [], color=colour[1], label="descent")
+        seed_lines(ax, lines.step, lines, colour[1], "descent")
         last = np.geomspace(2, 20, runs.sizes["seed"]) * float(runs.step[-1])
         plot.simulation(
             ax, last, runs.end_blocks.max("sign"), "certified limits", color=colour[0], markevery=1
         )
-        ax.axhline(2, color=plot.GUIDE, linewidth=0.8, linestyle="--")
+        guide(ax, y=2)
         ax.set(xscale="log", yscale="log", xlabel="step", ylabel="larger stable rank of a block")
         ax.set_yticks([1, 2, 4, 8], labels=["1", "2", "4", "8"])
         ax.minorticks_off()
-        ax.set_title("(a) nearly orthogonal data, $p = 100$")
+        ax.set_title(f"(a) nearly orthogonal data, $p = {setting.p:g}$")
         ax.legend()
         ax = axes[0, 1]
         plot.simulation(ax, runs.orthogonal_stable_rank, runs.end_stable_rank, color=colour[0], markevery=1)
         plot.theory(ax, [1.9, 3.4], [1.9, 3.4], "no change", linestyle="--")
-        ax.set(xlabel="stable rank of $W$, orthogonal data", ylabel=r"stable rank of $W$, $p = 100$")
+        ax.set(
+            xlabel="stable rank of $W$, orthogonal data", ylabel=f"stable rank of $W$, $p = {setting.p:g}$"
+        )
         ax.set_title("(b) the limit is not continuous")
         ax.legend()
         ax = axes[0, 2]
@@ -100,17 +130,20 @@ def draw_relu(runs: xr.Dataset) -> Figure:
             plot.simulation(
                 ax, x.ravel(), values.ravel(), label, color=colour[tone], markersize=2, markevery=1
             )
-        k = np.geomspace(2, 32, 50)
+        k = np.geomspace(min(sizes), max(sizes), 50)
         plot.theory(ax, k, 2 * k / (k + 1), r"$2k/(k+1)$, $4k/(k+1)$")
         plot.theory(ax, k, 4 * k / (k + 1))
         ax.set(xscale="log", xlabel="samples of each class, $k$", ylabel="stable rank in the limit")
-        ax.set_xticks(PER_CLASS, labels=[str(k) for k in PER_CLASS])
+        ax.set_xticks(sizes, labels=[str(size) for size in sizes])
         ax.minorticks_off()
-        ax.set(title="(c) orthogonal data, 2000 neurons", ylim=(1, 5.4))
+        ax.set(title=f"(c) orthogonal data, {2 * setting.wide} neurons", ylim=(1, 5.4))
         ax.legend(ncols=2)
     return figure
 
 
+# --- the claims -------------------------------------------------------------------------------------------
+
+CERTIFIED = all_certified()
 NEARLY = Check(
     "p(X) = R_min² / (R² n max |⟨xᵢ, xₖ⟩|)",
     lambda runs: runs.orthogonality,
@@ -122,24 +155,19 @@ SEEN = Check(
     at_least(1.0, "a sample that no neuron of its sign sees is never learned"),
 )
 
-RELU = Experiment(
-    name="relu",
-    title="ReLU on nearly orthogonal and on orthogonal data: a bounded stable rank",
-    run=run_relu,
-    draw=draw_relu,
-    seeds=20,
-    cost=0.9,
-    about=(
-        "(a, b) 6 inputs of one norm with p(X) = 100 in 20 dimensions, 8 ReLU neurons of each sign, second "
-        "layer ±1/8 fixed, W(0) ~ N(0, 0.1²), mean logistic loss, 4000 steps of descent, and the certified "
-        "limit of the flow from there. (c) 1000 neurons of each sign on exactly orthogonal inputs, where the "
-        "limit is known in closed form from the signs of W(0)xᵢ."
-    ),
-    claims=(
+
+def claims(setting: Setting) -> tuple[Claim, ...]:
+    """The theorem on ReLU, and what comes out beside it."""
+    p, wide, sizes = setting.p, setting.wide, setting.class_sizes
+    return (
         Claim(
+            id="bounded-rank",
             sentence="The stable rank of each sign block stays below a constant, however many samples.",
             source="NeurIPS, theorem on ReLU",
-            metric="largest stable rank of a block in the limit: orthogonal data, 4 to 64 samples; p = 100",
+            metric=(
+                "largest stable rank of a block in the limit: "
+                f"orthogonal data, {2 * min(sizes)} to {2 * max(sizes)} samples; p = {p:g}"
+            ),
             measure=lambda runs: xr.concat(
                 [runs.wide.sel(part=["+", "-"]).max(("part", "per_class")), runs.end_blocks.max("sign")],
                 "data",
@@ -148,16 +176,20 @@ RELU = Experiment(
             form="{:.3f}",
         ),
         Claim(
+            id="mean-field-rank",
             sentence="With k samples a class a block ends at 2k/(k+1), the whole layer at 4k/(k+1).",
             source="rankfall, docs/theory/relu_orthogonal.md",
             metric="stable ranks in the limit / 2k/(k+1) or 4k/(k+1)",
             measure=lambda runs: runs.wide / _mean_field(runs),
             expected=near(
-                1.0, 0.1, "the mean over the start; 1000 neurons spread by 1/√1000, three times that"
+                1.0,
+                0.1 * np.sqrt(1000 / wide),
+                f"the mean over the start; {wide} neurons spread by 1/√{wide}, three times that",
             ),
             form="{:.3f}",
         ),
         Claim(
+            id="seen-bound",
             sentence="On nearly orthogonal data the neurons that see a sample bound the stable rank.",
             source="rankfall, docs/theory/kou.md",
             metric="stable rank of a block in the certified limit / its bound κ max 1/αᵢ",
@@ -167,6 +199,7 @@ RELU = Experiment(
             proofs=(END,),
         ),
         Claim(
+            id="relu-equal-margins",
             sentence="All samples end with the same normalised margin.",
             source="NeurIPS, abstract and theorem on ReLU",
             metric="(max − min)/min of the margins in the certified limit",
@@ -177,13 +210,18 @@ RELU = Experiment(
             form="{:.1e}",
         ),
         Claim(
+            id="not-continuous",
             sentence="ReLU limits are not continuous at orthogonality: near it they are elsewhere.",
             source="rankfall",
-            metric="median over the draws of |stable rank of W at p = 100 / that on orthogonal data − 1|",
+            metric=(
+                f"median over the draws of |stable rank of W at p = {p:g} / that on orthogonal data − 1|"
+            ),
             measure=lambda runs: np.abs(runs.end_stable_rank / runs.orthogonal_stable_rank - 1).median(
                 "seed"
             ),
-            expected=at_least(0.05, "what is continuous changes by the order of 1/p = 1 %; five times that"),
+            expected=at_least(
+                5 / p, f"what is continuous changes by the order of 1/p = {100 / p:g} %; five times that"
+            ),
             hypotheses=(CERTIFIED,),
             proofs=(END,),
             note=(
@@ -191,5 +229,22 @@ RELU = Experiment(
                 "or off in the course of time, at log t of the order n p |W(0)|: no run of descent sees it."
             ),
         ),
+    )
+
+
+RELU = Experiment(
+    name="relu",
+    title="ReLU on nearly orthogonal and on orthogonal data: a bounded stable rank",
+    setting=Setting(),
+    simulation=run_relu,
+    picture=draw_relu,
+    statements=claims,
+    seeds=20,
+    cost=0.9,
+    about=(
+        "(a, b) 6 inputs of one norm with p(X) = 100 in 20 dimensions, 8 ReLU neurons of each sign, second "
+        "layer ±1/8 fixed, W(0) ~ N(0, 0.1²), mean logistic loss, 4000 steps of descent, and the certified "
+        "limit of the flow from there. (c) 1000 neurons of each sign on exactly orthogonal inputs, where the "
+        "limit is known in closed form from the signs of W(0)xᵢ."
     ),
 )

@@ -3,7 +3,7 @@
 Only the abstract of the paper is at hand; what is derived from it here is marked as rankfall's.
 """
 
-from rankfall.papers.experiment import Paper
+from rankfall.papers.lab import Paper
 from rankfall.papers.le.active import ACTIVE
 from rankfall.papers.le.counterexample import COUNTEREXAMPLE
 from rankfall.papers.le.linear import LINEAR

@@ -1,5 +1,8 @@
 """Neurons that stay active on all samples: their rows of a ReLU layer fall to rank one."""
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
@@ -8,25 +11,37 @@ from rankfall import plot
 from rankfall.data import Data, is_separable
 from rankfall.dynamics import exact_flow
 from rankfall.measure import with_weights
-from rankfall.papers.claim import Check, Claim, at_least, at_most
-from rankfall.papers.experiment import Experiment, finished
+from rankfall.papers.lab import Check, Claim, Experiment, at_least, at_most, finished, seed_lines
 from rankfall.papers.le.late import gaussian, last, log_time_axis
 from rankfall.theory.stable_activation import stably_activated
 
-N, WIDTH, NOISE, SCALE = 8, 24, 0.1, 0.5
-RTOL = 1e-8
-TIMES = np.unique(10 ** np.concatenate([np.linspace(-1, 3, 28), np.geomspace(3, 290, 18)]))
+
+@dataclass(frozen=True)
+class Setting:
+    """A ReLU network on a ring. Ours: the paper's own settings are not known to us."""
+
+    n: int = 8
+    noise: float = 0.1  # of the points, beside a radius of 1
+    width: int = 24  # with 16 neurons at scale 1 fewer than two stay active in 2 of 20 seeds
+    scale: float = 0.5  # the norm of each layer at the start
+    log10_end: int = 290  # the flow ends at t = 10^290
+    early_records: int = 28  # even in log t, up to t = 1000
+    late_records: int = 18  # even in log log t, from there on
+    rtol: float = 1e-8
+
+    @property
+    def times(self) -> np.ndarray:
+        """When the flow is recorded."""
+        early = np.linspace(-1, 3, self.early_records)
+        return np.unique(10 ** np.concatenate([early, np.geomspace(3, self.log10_end, self.late_records)]))
 
 
-def run_active(seed: int) -> xr.Dataset:
+def run_active(setting: Setting, seed: int) -> xr.Dataset:
     """What is conserved at single neurons, between all, and between those that stay active on all samples."""
-    data = ring(seed)
-    start = gaussian((3, WIDTH, 1), 0.0, SCALE, seed)
-    run = finished(
-        exact_flow(
-            start, data, "exponential", TIMES[-1], rtol=RTOL, measures=["weights"], record=TIMES, show=False
-        )
-    )
+    data, record = ring(setting, seed), setting.times
+    start = gaussian((3, setting.width, 1), 0.0, setting.scale, seed)
+    options: dict[str, Any] = {"rtol": setting.rtol, "measures": ["weights"], "record": record, "show": False}
+    run = finished(exact_flow(start, data, "exponential", record[-1], **options))
     first, second = with_weights(start, run["weights"].values).weights
     since = stably_activated(run, data)[1]
     stable = np.isfinite(since)
@@ -61,13 +76,14 @@ def _squared_values(matrices: np.ndarray) -> np.ndarray:
     return np.asarray(np.linalg.svd(matrices, compute_uv=False) ** 2)
 
 
-def ring(seed: int) -> Data:
+def ring(setting: Setting, seed: int) -> Data:
     """One class on a ring around the other, at height 1: a cone that no linear function separates."""
-    y = np.tile([1.0, -1.0], N // 2)
-    angles = 2 * np.pi * np.arange(N) / N
+    n = setting.n
+    y = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
+    angles = 2 * np.pi * np.arange(n) / n
     plane = np.where(y > 0, 1.0, 0.0)[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    plane += NOISE * np.random.default_rng(seed).normal(size=plane.shape)
-    return Data(np.column_stack([np.ones(N), plane]), y, "ring")
+    plane += setting.noise * np.random.default_rng(seed).normal(size=plane.shape)
+    return Data(np.column_stack([np.ones(n), plane]), y, "ring")
 
 
 def _change(values: np.ndarray, begin: int) -> np.ndarray:
@@ -81,7 +97,7 @@ def _late(runs: xr.Dataset, values: xr.DataArray) -> xr.DataArray:
     return values.where(runs.late.astype(bool)).max("record")
 
 
-def draw_active(runs: xr.Dataset) -> Figure:
+def draw_active(_: Setting, runs: xr.Dataset) -> Figure:
     """What is conserved; excess and bound; stable ranks of the rows of S and of the layer."""
     with plot.style():
         figure, axes = plot.panels(3)
@@ -98,8 +114,7 @@ def draw_active(runs: xr.Dataset) -> Figure:
             (axes[0, 2], late.stable_rank, "rows of $S$", plot.PALETTE[0]),
         ]
         for ax, values, name, colour in curves:
-            ax.plot(times, values, color=colour, linewidth=0.5, alpha=0.6)
-            ax.plot([], [], color=colour, label=name)
+            seed_lines(ax, times, values, colour, name)
         axes[0, 0].set(yscale="log", ylabel=r"largest change of $C_{jk}$, over $\|W\|^2$", ylim=(1e-19, 1e3))
         axes[0, 0].set_title("(a) what is conserved")
         axes[0, 1].axhline(1, color=plot.INK, linewidth=0.9, label="bound $D_S$, known at $t_N$")
@@ -112,31 +127,20 @@ def draw_active(runs: xr.Dataset) -> Figure:
     return figure
 
 
+RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 TWO = Check(
     "neurons that stay active on all samples, |S|",
     lambda runs: runs.stable,
     at_least(2, "one row alone has rank one by its shape"),
 )
 
-ACTIVE = Experiment(
-    name="active",
-    title="Neurons that stay active on all samples, in a ReLU network",
-    run=run_active,
-    draw=draw_active,
-    seeds=20,
-    cost=0.8,
-    about=(
-        "A two-layer ReLU network of 24 neurons, both layers trained with the exponential loss, followed "
-        "exactly from kink to kink up to t = 10²⁹⁰. S: the neurons that are active on all samples at every "
-        "record from t_N on. They are rare: with two classes side by side in a cone, 19 of 20 seeds end "
-        "with none, since the neurons turn to one class. They stay where one class surrounds the other, and "
-        "so the data are 8 points (1, z): one class with z on a circle of radius 1, the other with z at its "
-        "centre, plus noise of 0.1. Gaussian starts of norm 0.5. Width and norm were chosen so that S "
-        "has two neurons in every seed: with 16 neurons and norm 1 it had fewer in 2 of 20. The paper's own "
-        "settings are not known to us."
-    ),
-    claims=(
+
+def claims(setting: Setting) -> tuple[Claim, ...]:
+    """What is conserved, and which rows fall to rank one."""
+    end = f"t = 10{str(setting.log10_end).translate(RAISED)}"
+    return (
         Claim(
+            id="neurons-conserve",
             sentence="Every ReLU neuron keeps |a_j|² − ‖w_j‖².",
             source="abstract (training invariances); Du, Hu and Lee 2018",
             metric="largest change of |a_j|² − ‖w_j‖² since the start, over ‖W‖² of all weights",
@@ -144,6 +148,7 @@ ACTIVE = Experiment(
             expected=at_most(1e-8, "a constant of the flow, whose motion is followed to 1e-8"),
         ),
         Claim(
+            id="active-pairs-conserve",
             sentence="From t_N on a_j a_k − ⟨w_j, w_k⟩ is conserved between stably activated neurons.",
             source="abstract (submatrices of stably activated neurons)",
             metric="largest change of an entry of C_SS after t_N, over ‖W‖² of all weights",
@@ -152,6 +157,7 @@ ACTIVE = Experiment(
             hypotheses=(TWO,),
         ),
         Claim(
+            id="other-pairs-change",
             sentence="For other pairs of neurons a_j a_k − ⟨w_j, w_k⟩ is not conserved.",
             source="abstract (not true in general for the full matrix)",
             metric="largest change of an entry of C after t_N, over ‖W‖² of all weights",
@@ -159,18 +165,20 @@ ACTIVE = Experiment(
             expected=at_least(1e-3, "far beyond 1e-8, which the tolerance of the flow can explain"),
         ),
         Claim(
+            id="active-rows-rank-one",
             sentence="The submatrix of the stably activated neurons falls to rank one.",
             source="abstract (submatrices of stably activated neurons)",
-            metric="stable rank of W_S at t = 10²⁹⁰",
+            metric=f"stable rank of W_S at {end}",
             measure=lambda runs: last(runs.stable_rank),
             expected=at_most(1.001, "1 + D_S/‖W_S‖₂², with D_S < 0.2 at t_N and ‖W_S‖₂² > 600 at the end"),
             hypotheses=(TWO,),
             form="{:.5f}",
         ),
         Claim(
+            id="layer-not-rank-one",
             sentence="The whole ReLU layer does not fall to rank one.",
             source="abstract (not true in general for the full matrix)",
-            metric="stable rank of W₁ at t = 10²⁹⁰",
+            metric=f"stable rank of W₁ at {end}",
             measure=lambda runs: last(runs.layer),
             expected=at_least(1.05, "clearly above 1, and above what the rows of S have"),
             note="It cannot: were W₁ = u vᵀ, the sign of v·x would tell the class.",
@@ -182,5 +190,26 @@ ACTIVE = Experiment(
                 ),
             ),
         ),
+    )
+
+
+ACTIVE = Experiment(
+    name="active",
+    title="Neurons that stay active on all samples, in a ReLU network",
+    setting=Setting(),
+    simulation=run_active,
+    picture=draw_active,
+    statements=claims,
+    seeds=20,
+    cost=0.8,
+    about=(
+        "A two-layer ReLU network of 24 neurons, both layers trained with the exponential loss, followed "
+        "exactly from kink to kink up to t = 10²⁹⁰. S: the neurons that are active on all samples at every "
+        "record from t_N on. They are rare: with two classes side by side in a cone, 19 of 20 seeds end "
+        "with none, since the neurons turn to one class. They stay where one class surrounds the other, and "
+        "so the data are 8 points (1, z): one class with z on a circle of radius 1, the other with z at its "
+        "centre, plus noise of 0.1. Gaussian starts of norm 0.5. Width and norm were chosen so that S "
+        "has two neurons in every seed: with 16 neurons and norm 1 it had fewer in 2 of 20. The paper's own "
+        "settings are not known to us."
     ),
 )

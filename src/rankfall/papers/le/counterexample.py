@@ -1,5 +1,7 @@
 """Whole ReLU layers: limits of rank two, where linear networks have rank one."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -9,29 +11,46 @@ from rankfall import plot
 from rankfall.data import Data, orthogonally_separable
 from rankfall.limits import Limit, limit
 from rankfall.network import Network
-from rankfall.papers.claim import Check, Claim, at_least, at_most, near, with_certificates
-from rankfall.papers.experiment import Experiment
+from rankfall.papers.lab import (
+    Check,
+    Claim,
+    Experiment,
+    all_reached,
+    at_most,
+    guide,
+    near,
+    with_certificates,
+)
 from rankfall.papers.le.late import balanced
 from rankfall.theory.phuong_lampert import class_margins
 
-WIDTH, SCALE = 20, 0.1
 SETS = ("right angle", "two cones")
 NETWORKS = ("ReLU", "linear")
 RELU, LINEAR = (tuple(f"{network}, {name}" for name in SETS) for network in NETWORKS)  # the certificates
-N, DIM, ANGLE = 8, 2, 0.6 * np.pi
 
 
-def run_counterexample(seed: int) -> xr.Dataset:
+@dataclass(frozen=True)
+class Setting:
+    """Two-layer networks on two data sets. Ours: the paper's own counterexample is not known to us."""
+
+    width: int = 20  # with 10 some starts have no neuron of the right sign on a sample
+    scale: float = 0.1  # the norm of the first layer at the start
+    dim: int = 2  # the figure shows the first two coordinates
+    n: int = 8  # samples in the two cones
+    angle: float = 0.6 * np.pi  # between the axes of the cones
+
+
+def run_counterexample(setting: Setting, seed: int) -> xr.Dataset:
     """The limits of a ReLU network and of the linear network with the same start, on two data sets."""
     lengths = np.random.default_rng(seed).uniform(0.5, 1.5, 2)
     sets = (
-        Data(np.diag(lengths), [1.0, -1.0], "two samples at a right angle"),
-        orthogonally_separable(N, DIM, seed, ANGLE),
+        Data(lengths[:, None] * np.eye(2, setting.dim), [1.0, -1.0], "two samples at a right angle"),
+        orthogonally_separable(setting.n, setting.dim, seed, setting.angle),
     )
     found: list[xr.Dataset] = []
     proofs: dict[str, Limit] = {}
     for name, data in zip(SETS, sets, strict=True):
-        start = balanced((DIM, WIDTH, 1), 0.0, SCALE, seed)
+        start = balanced((setting.dim, setting.width, 1), 0.0, setting.scale, seed)
         linear = Network(start.weights, slope=1.0)
         ends = [limit(network, data, optimality=False, show=False) for network in (start, linear)]
         kept = xr.concat([_kept(end) for end in ends], dim=xr.Variable("network", list(NETWORKS)))
@@ -62,7 +81,7 @@ def _in_order(values: xr.DataArray) -> xr.DataArray:
     return values.transpose("seed", "data", ...)
 
 
-def draw_counterexample(runs: xr.Dataset) -> Figure:
+def draw_counterexample(_: Setting, runs: xr.Dataset) -> Figure:
     """The neurons of two limits in the plane of the data, and the stable ranks of all."""
     with plot.style():
         figure, axes = plot.panels(3)
@@ -92,28 +111,65 @@ def _draw_neurons(ax: Axes, rows: np.ndarray) -> None:
     for row in rows:
         ax.plot([0, row[0]], [0, row[1]], color=plot.PALETTE[0], linewidth=0.8, alpha=0.8)
     ax.plot(rows[:, 0], rows[:, 1], "o", color=plot.PALETTE[0], markersize=3)
-    ax.axhline(0, color=plot.GUIDE, linewidth=0.6, linestyle="--")
-    ax.axvline(0, color=plot.GUIDE, linewidth=0.6, linestyle="--")
+    guide(ax, x=0, y=0, linewidth=0.6)
     ax.set(xlabel=r"along $x_1$ ($y = +1$)", ylabel=r"along $x_2$ ($y = -1$)")
     ax.set_aspect("equal", adjustable="datalim")
 
 
-CERTIFIED = Check(
-    "limits that were reached (1 each)",
-    lambda runs: runs.certified,
-    at_least(1, "the flow was followed to its end, a KKT point"),
-)
+REACHED = all_reached()
 RESIDUALS = Check(
     "largest residual of a KKT condition",
     lambda runs: runs.residual,
     at_most(1e-10, "the largest that a certificate allows"),
 )
 
+
+def claims(_: Setting) -> tuple[Claim, ...]:
+    """The ranks of the two limits."""
+    return (
+        Claim(
+            id="relu-limit-rank-two",
+            sentence="A whole ReLU layer need not fall to rank one: here its limit has rank two.",
+            source="abstract (not true in general for the full matrix)",
+            metric="rank of W₁ in the limit: singular values above 1e-8 of the largest",
+            measure=lambda runs: _in_order(_of(runs, "ReLU")["rank"]),
+            expected=near(2, 0.0, "a ray for each class", "{:.0f}"),
+            proofs=RELU,
+            hypotheses=(REACHED, RESIDUALS),
+            form="{:.0f}",
+        ),
+        Claim(
+            id="linear-limit-rank-one",
+            sentence="The linear network from the same start ends with rank one.",
+            source="abstract (of earlier work on linear networks)",
+            metric="rank of W₁ in the limit: singular values above 1e-8 of the largest",
+            measure=lambda runs: _in_order(_of(runs, "linear")["rank"]),
+            expected=near(1, 0.0, "the theorem for linear networks", "{:.0f}"),
+            proofs=LINEAR,
+            hypotheses=(REACHED, RESIDUALS),
+            form="{:.0f}",
+        ),
+        Claim(
+            id="rank-from-data",
+            sentence="How far the ReLU layer stays from rank one is known from the data alone.",
+            source="rankfall, with the limit of Phuong and Lampert 2021",
+            metric="stable rank of W₁ / that of A u₊u₊ᵀ + B u₋u₋ᵀ, of the classes' hard margins, − 1",
+            measure=lambda runs: _in_order(_of(runs, "ReLU").stable_rank / runs.foreseen - 1),
+            expected=near(0.0, 1e-8, "a hundred times the residual that a certificate allows", "{:.0f}"),
+            proofs=RELU,
+            hypotheses=(REACHED,),
+            form="{:.1e}",
+        ),
+    )
+
+
 COUNTEREXAMPLE = Experiment(
     name="counterexample",
     title="Whole ReLU layers: limits of rank two",
-    run=run_counterexample,
-    draw=draw_counterexample,
+    setting=Setting(),
+    simulation=run_counterexample,
+    picture=draw_counterexample,
+    statements=claims,
     seeds=20,
     cost=1.2,
     about=(
@@ -123,37 +179,5 @@ COUNTEREXAMPLE = Experiment(
         "(orthogonally separable). Both are linearly separable. The limits are followed, and proved to be "
         "KKT points. With 10 neurons some starts have none of the right sign on a sample, and do not "
         "separate the two. The paper's own counterexample is not known to us: this is ours."
-    ),
-    claims=(
-        Claim(
-            sentence="A whole ReLU layer need not fall to rank one: here its limit has rank two.",
-            source="abstract (not true in general for the full matrix)",
-            metric="rank of W₁ in the limit: singular values above 1e-8 of the largest",
-            measure=lambda runs: _in_order(_of(runs, "ReLU")["rank"]),
-            expected=near(2, 0.0, "a ray for each class", "{:.0f}"),
-            proofs=RELU,
-            hypotheses=(CERTIFIED, RESIDUALS),
-            form="{:.0f}",
-        ),
-        Claim(
-            sentence="The linear network from the same start ends with rank one.",
-            source="abstract (of earlier work on linear networks)",
-            metric="rank of W₁ in the limit: singular values above 1e-8 of the largest",
-            measure=lambda runs: _in_order(_of(runs, "linear")["rank"]),
-            expected=near(1, 0.0, "the theorem for linear networks", "{:.0f}"),
-            proofs=LINEAR,
-            hypotheses=(CERTIFIED, RESIDUALS),
-            form="{:.0f}",
-        ),
-        Claim(
-            sentence="How far the ReLU layer stays from rank one is known from the data alone.",
-            source="rankfall, with the limit of Phuong and Lampert 2021",
-            metric="stable rank of W₁ / that of A u₊u₊ᵀ + B u₋u₋ᵀ, of the classes' hard margins, − 1",
-            measure=lambda runs: _in_order(_of(runs, "ReLU").stable_rank / runs.foreseen - 1),
-            expected=near(0.0, 1e-8, "a hundred times the residual that a certificate allows", "{:.0f}"),
-            proofs=RELU,
-            hypotheses=(CERTIFIED,),
-            form="{:.1e}",
-        ),
     ),
 )

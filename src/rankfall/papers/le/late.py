@@ -1,6 +1,7 @@
 """Late flows, and how far their layers are from rank one: what the experiments of this paper share."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -8,25 +9,51 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from rankfall.data import Data
+from rankfall.data import Data, orthogonally_separable
 from rankfall.dynamics import Until, flow
 from rankfall.measure import balance_matrices, with_weights
 from rankfall.network import Network, with_origin
-from rankfall.papers.claim import Check, at_most
-from rankfall.papers.experiment import finished
+from rankfall.papers.lab import Check, at_most, finished
 from rankfall.theory.le_jegelka import excess_bounds
 from rankfall.trajectory import Trajectory
 
-LAST = 1e-300  # the loss at which a flow ends: margins of 690, times around e^680
-RECORDS = 32  # the start and the end among them
-RTOL = 1e-7
-
 DRIFT = at_most(1e-6, "a constant of the flow, whose steps are followed to 1e-7 of the weights")
-ARRIVED = Check(
-    "log₁₀ of the loss at the end",
-    lambda runs: runs.log10_loss,
-    at_most(-299.9, "late: where the flow was asked to stop, at a loss of 1e-300", "{:.1f}"),
-)
+
+
+@dataclass(frozen=True)
+class Late:
+    """The data, starts and length of late flows. Ours: the paper's own settings are not known to us."""
+
+    n: int = 8  # samples, orthogonally separable
+    dim: int = 4
+    angle: float = 0.6 * np.pi  # between the axes of the classes
+    scale: float = 0.5  # the norm of each layer at the start
+    last_loss: float = 1e-300  # where a flow ends: margins of 690, times around e^680
+    records: int = 32  # the start and the end among them
+    rtol: float = 1e-7
+
+    @property
+    def log10_last(self) -> float:
+        """The power of ten of the loss at which a flow ends."""
+        return float(np.log10(self.last_loss))
+
+
+def arrived(setting: Late) -> Check:
+    """Every flow came to the loss at which it was to end."""
+    return Check(
+        "log₁₀ of the loss at the end",
+        lambda runs: runs.log10_loss,
+        at_most(
+            setting.log10_last + 0.1,
+            f"late: where the flow was asked to stop, at a loss of {setting.last_loss:g}",
+            "{:.1f}",
+        ),
+    )
+
+
+def samples(setting: Late, seed: int) -> Data:
+    """Two classes in cones."""
+    return orthogonally_separable(setting.n, setting.dim, seed, setting.angle)
 
 
 def gaussian(widths: Sequence[int], slope: float, scale: float, seed: int, **rest: Any) -> Network:
@@ -39,8 +66,8 @@ def balanced(widths: Sequence[int], slope: float, scale: float, seed: int) -> Ne
     return with_origin(Network.balanced(widths, slope, scale, seed), "balanced")
 
 
-def late_flow(network: Network, data: Data, loss: str) -> Trajectory:
-    r"""The flow down to the loss `LAST`, twice: then with records even in the growth of the weights.
+def late_flow(setting: Late, network: Network, data: Data, loss: str) -> Trajectory:
+    r"""The flow down to the last loss, twice: then with records even in the growth of the weights.
 
     In the loss clock the weights of $L \ge 3$ layers blow up at a finite $s^*$. There $d\rho/ds = 2 L q$ for
     $\rho = |\theta|^2$ and the margin $q \propto \rho^{L/2}$, so that $s^* - s = \rho / (L (L-2) q)$.
@@ -48,14 +75,16 @@ def late_flow(network: Network, data: Data, loss: str) -> Trajectory:
 
     def run(record: Sequence[float] | np.ndarray) -> Trajectory:
         given: dict[str, Any] = {"measures": ["weights", "conserved", "log_loss"], "record": record}
-        until = Until(loss=LAST)
-        return finished(flow(network, data, loss, until, clock="loss", rtol=RTOL, show=False, **given))
+        until = Until(loss=setting.last_loss)
+        return finished(
+            flow(network, data, loss, until, clock="loss", rtol=setting.rtol, show=False, **given)
+        )
 
     end = run([]).dataset.isel(s=-1)
     order, margin, square = network.depth, -float(end.log_loss), float((end.weights**2).sum())
     left = square / (order * (order - 2) * margin)
     blows_up = float(end.s) + left
-    return run(blows_up - np.geomspace(blows_up, left, RECORDS)[1:-1])
+    return run(blows_up - np.geomspace(blows_up, left, setting.records)[1:-1])
 
 
 def spectra(run: Trajectory, start: Network, first: int, names: Sequence[str]) -> xr.Dataset:

@@ -1,37 +1,61 @@
 """Deep linear networks: every layer falls to rank one."""
 
+from dataclasses import dataclass
+from itertools import cycle
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rankfall import plot
-from rankfall.data import orthogonally_separable
-from rankfall.papers.claim import Claim, at_least, at_most, between, near
-from rankfall.papers.experiment import Experiment
+from rankfall.papers.lab import Claim, Experiment, at_least, at_most, between, near, seed_lines
 from rankfall.papers.le.late import (
-    ARRIVED,
+    Late,
+    arrived,
     gaussian,
     last,
     late_flow,
     log_time_axis,
+    samples,
     spectra,
     stable_rank,
 )
 
-N, DIM, ANGLE, SCALE = 8, 4, 0.6 * np.pi, 0.5
-NETWORKS = {3: ((DIM, 12, 6, 1), "exponential"), 4: ((DIM, 12, 6, 5, 1), "logistic")}  # by depth
+
+@dataclass(frozen=True)
+class Setting(Late):
+    """Networks of several depths, with hidden layers of the same widths as far as they go."""
+
+    depths: tuple[int, ...] = (3, 4)
+    hidden: tuple[int, ...] = (12, 6, 5)  # neurons of the hidden layers of the deepest network
+    losses: tuple[str, ...] = ("exponential", "logistic")  # of the networks, in turn
+
+    def __post_init__(self) -> None:
+        """Refuse depths that no late flow, or no network of these widths has."""
+        for depth in self.depths:
+            if not 3 <= depth <= len(self.hidden) + 1:
+                told = f"depths must be from 3 to {len(self.hidden) + 1}, one more than `hidden` has widths"
+                raise ValueError(f"{told}; {depth} is not.")
+
+    @property
+    def networks(self) -> tuple[tuple[int, tuple[int, ...], str], ...]:
+        """The depth, the widths and the loss of each network."""
+        return tuple(
+            (depth, (self.dim, *self.hidden[: depth - 1], 1), loss)
+            for depth, loss in zip(self.depths, cycle(self.losses), strict=False)
+        )
 
 
-def run_linear(seed: int) -> xr.Dataset:
+def run_linear(setting: Setting, seed: int) -> xr.Dataset:
     """The spectra of all layers but the last, a row, along the late flow of two linear networks."""
-    data = orthogonally_separable(N, DIM, seed, ANGLE)
+    data = samples(setting, seed)
     parts = []
-    for depth, (widths, loss) in NETWORKS.items():
+    for depth, widths, loss in setting.networks:
         # Slope 1 makes it linear. The tail is that of the ReLU networks elsewhere, to compile the flow once.
-        start = gaussian(widths, 1.0, SCALE, seed, linear_tail=depth - 1)
+        start = gaussian(widths, 1.0, setting.scale, seed, linear_tail=depth - 1)
         names = [f"W{k}, depth {depth}" for k in range(1, depth)]
-        found = spectra(late_flow(start, data, loss), start, 1, names)
+        found = spectra(late_flow(setting, start, data, loss), start, 1, names)
         parts.append(found.assign_coords(depth=("matrix", np.full(depth - 1, depth))))
     return xr.concat(parts, dim="matrix")
 
@@ -43,7 +67,7 @@ def norm_ratio(runs: xr.Dataset) -> xr.DataArray:
     return ratios.max("depth") ** 0.5
 
 
-def draw_linear(runs: xr.Dataset) -> Figure:
+def draw_linear(_: Setting, runs: xr.Dataset) -> Figure:
     """One run with its bounds; stable ranks and alignment of all runs over the growth of the weights."""
     with plot.style():
         figure, axes = plot.panels(3)
@@ -96,8 +120,7 @@ def draw_against_growth(
         v.where(grown).isel(matrix=chosen).transpose(*order).values.reshape(v.sizes["record"], -1)
         for v in (runs.square, values)
     )
-    ax.plot(x, y, color=colour, linewidth=0.5, alpha=0.5)
-    ax.plot([], [], color=colour, label=label)
+    seed_lines(ax, x, y, colour, label)
 
 
 ABOUT = (
@@ -108,25 +131,22 @@ ABOUT = (
     "C_l = W_{l+1}ᵀW_{l+1} − W_l W_lᵀ, and u, v are leading singular vectors."
 )
 
-LINEAR = Experiment(
-    name="linear",
-    title="Deep linear networks: every layer falls to rank one",
-    run=run_linear,
-    draw=draw_linear,
-    seeds=20,
-    cost=0.9,
-    about=ABOUT,
-    claims=(
+
+def claims(setting: Setting) -> tuple[Claim, ...]:
+    """What happens to the layers of deep linear networks."""
+    return (
         Claim(
+            id="linear-rank-one",
             sentence="Trained on separable data, every layer of a deep linear network falls to rank one.",
             source="abstract (of earlier work on linear networks)",
             metric="largest stable rank ‖W‖_F²/‖W‖₂² of a layer at the end",
             measure=lambda runs: last(stable_rank(runs)).max("matrix"),
             expected=at_most(1.02, "1 + D_k/‖W_k‖₂², with D_k < 0.53 and ‖W_k‖₂² > 30 at a loss of 1e-300"),
-            hypotheses=(ARRIVED,),
+            hypotheses=(arrived(setting),),
             form="{:.4f}",
         ),
         Claim(
+            id="linear-excess-bound",
             sentence="A layer is never further from rank one than a number D_k that its start tells.",
             source="rankfall, from the training invariances of the abstract",
             metric="largest (‖W_k‖_F² − ‖W_k‖₂²)/D_k over layers and times, "
@@ -135,6 +155,7 @@ LINEAR = Experiment(
             expected=at_most(1.0001, "a bound at all times; 1e-4 for the tolerance of the flow"),
         ),
         Claim(
+            id="linear-excess-settles",
             sentence="What is left beside rank one settles at a number that u, v and the start tell.",
             source="rankfall",
             metric="(‖W_k‖_F² − ‖W_k‖₂²) / Σ_{l ≥ k} (v_{l+1}ᵀ C_l v_{l+1} − tr C_l) at the end, each layer",
@@ -149,6 +170,7 @@ LINEAR = Experiment(
             note="So the bound D_k is reached only where v is the top eigenvector of C.",
         ),
         Claim(
+            id="neighbours-align",
             sentence="The leading singular vectors of neighbouring layers align.",
             source="abstract (alignment)",
             metric="smallest ⟨v_{k+1}, u_k⟩² at the end",
@@ -161,6 +183,7 @@ LINEAR = Experiment(
             note="The figure shows that 1 − ⟨v, u⟩² falls like ‖W‖⁻⁴: faster than the bound.",
         ),
         Claim(
+            id="equal-norms",
             sentence="The norms of the layers equalise.",
             source="rankfall, from the training invariances of the abstract",
             metric="largest/smallest ‖W_k‖_F of a network at the end",
@@ -170,5 +193,17 @@ LINEAR = Experiment(
             ),
             form="{:.5f}",
         ),
-    ),
+    )
+
+
+LINEAR = Experiment(
+    name="linear",
+    title="Deep linear networks: every layer falls to rank one",
+    setting=Setting(),
+    simulation=run_linear,
+    picture=draw_linear,
+    statements=claims,
+    seeds=20,
+    cost=0.9,
+    about=ABOUT,
 )

@@ -1,5 +1,6 @@
 """Residual blocks with the three kinds of skips, under two linear layers."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -7,48 +8,68 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from rankfall import plot
-from rankfall.data import orthogonally_separable
-from rankfall.papers.claim import Claim, at_least, at_most
-from rankfall.papers.experiment import Experiment
+from rankfall.naming import unknown
+from rankfall.papers.lab import Claim, Experiment, at_least, at_most, seed_lines
 from rankfall.papers.le.late import (
-    ARRIVED,
     DRIFT,
+    Late,
+    arrived,
     drift,
     gaussian,
     last,
     late_flow,
     log_time_axis,
+    samples,
     spectra,
     stable_rank,
 )
 
-N, DIM, ANGLE = 8, 4, 0.6 * np.pi
-WIDTHS, SLOPE, SCALE = (DIM, 4, 6, 4, 5, 1), 0.7, 0.5
-KINDS = ("identity", "diagonal", "free")
 BLOCK = {"identity": "U", "diagonal": "[U D]", "free": "[U Z]"}  # what makes the output of the block
 
 
-def run_skips(seed: int) -> xr.Dataset:
+@dataclass(frozen=True)
+class Setting(Late):
+    """A layer, a residual block, and two linear layers."""
+
+    kinds: tuple[str, ...] = ("identity", "diagonal", "free")  # of the skip
+    features: int = 4  # that enter the block, and as many leave it
+    width: int = 6  # neurons within the block
+    behind: int = 5  # neurons between the two linear layers
+    slope: float = 0.7
+
+    def __post_init__(self) -> None:
+        """Refuse kinds that there are not."""
+        for kind in self.kinds:
+            if kind not in BLOCK:
+                raise unknown("kind of skip", kind, BLOCK)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The widths of all layers."""
+        return (self.dim, self.features, self.width, self.features, self.behind, 1)
+
+
+def run_skips(setting: Setting, seed: int) -> xr.Dataset:
     """The spectra of the block's last layer and of the linear layer behind, for each kind of skip."""
-    data = orthogonally_separable(N, DIM, seed, ANGLE)
+    data = samples(setting, seed)
     parts = []
-    for kind in KINDS:
-        skips = (None, None, _skip(kind, seed), None, None)
-        start = gaussian(WIDTHS, SLOPE, SCALE, seed, linear_tail=2, skips=skips)
-        run = late_flow(start, data, "logistic")
+    for kind in setting.kinds:
+        skips = (None, None, _skip(setting, kind, seed), None, None)
+        start = gaussian(setting.widths, setting.slope, setting.scale, seed, linear_tail=2, skips=skips)
+        run = late_flow(setting, start, data, "logistic")
         found = spectra(run, start, 3, [f"{BLOCK[kind]}, {kind}", f"W, {kind}"])
         conserved = ("matrix", np.full(2, drift(run).max()))
         parts.append(found.assign(conserved=conserved).assign_coords(behind=("matrix", [False, True])))
     return xr.concat(parts, dim="matrix")
 
 
-def _skip(kind: str, seed: int) -> Any:
-    """An identity, or a Gaussian vector or matrix with a norm of about `SCALE`."""
-    width, rng = WIDTHS[3], np.random.default_rng([seed, 1])
+def _skip(setting: Setting, kind: str, seed: int) -> Any:
+    """An identity, or a Gaussian vector or matrix with a norm of about `scale`."""
+    width, rng = setting.features, np.random.default_rng([seed, 1])
     if kind == "identity":
         return kind
     shape = (width,) if kind == "diagonal" else (width, width)
-    return rng.normal(0.0, SCALE / np.sqrt(np.prod(shape)), shape)
+    return rng.normal(0.0, setting.scale / np.sqrt(np.prod(shape)), shape)
 
 
 def _behind(runs: xr.Dataset) -> xr.Dataset:
@@ -60,15 +81,14 @@ def _block(runs: xr.Dataset, kind: str) -> xr.Dataset:
     return runs.sel(matrix=f"{BLOCK[kind]}, {kind}")
 
 
-def draw_skips(runs: xr.Dataset) -> Figure:
+def draw_skips(setting: Setting, runs: xr.Dataset) -> Figure:
     """The excess over its bound behind the blocks and at their ends, and the stable ranks at the end."""
     with plot.style():
         figure, axes = plot.panels(3)
-        for colour, kind in zip(plot.PALETTE, KINDS, strict=False):
+        for colour, kind in zip(plot.PALETTE, setting.kinds, strict=False):
             for ax, name in zip(axes[0], (f"W, {kind}", f"{BLOCK[kind]}, {kind}"), strict=False):
                 one = runs.sel(matrix=name).transpose("record", "seed").isel(record=slice(1, None))
-                ax.plot(one.log10_time, one.excess / one.bound, color=colour, linewidth=0.5, alpha=0.6)
-                ax.plot([], [], color=colour, label=name)
+                seed_lines(ax, one.log10_time, one.excess / one.bound, colour, name)
         titles = ("(a) the linear layer $W$ behind", "(b) the end of the block")
         for ax, title in zip(axes[0], titles, strict=False):
             ax.axhline(1, color=plot.INK, linewidth=0.9, label="bound, were all linear")
@@ -80,7 +100,7 @@ def draw_skips(runs: xr.Dataset) -> Figure:
         ends = last(stable_rank(runs)).transpose("matrix", "seed") - 1
         ax = axes[0, 2]
         for place, name in enumerate(runs.matrix.values):
-            colour = plot.PALETTE[KINDS.index(str(name).split(", ")[1])]
+            colour = plot.PALETTE[setting.kinds.index(str(name).split(", ")[1])]
             ax.plot(
                 ends.sel(matrix=name),
                 np.full(runs.sizes["seed"], place),
@@ -90,35 +110,26 @@ def draw_skips(runs: xr.Dataset) -> Figure:
                 alpha=0.6,
             )
         ax.set_yticks(range(runs.sizes["matrix"]), labels=list(runs.matrix.values))
-        ax.set(xscale="log", xlabel=r"$\|W\|_F^2/\|W\|_2^2 - 1$", title=r"(c) at a loss of $10^{-300}$")
+        ax.set(xscale="log", xlabel=r"$\|W\|_F^2/\|W\|_2^2 - 1$")
+        ax.set_title(f"(c) at a loss of $10^{{{setting.log10_last:.0f}}}$")
     return figure
 
 
-SKIPS = Experiment(
-    name="skips",
-    title="Residual blocks with three kinds of skips, under two linear layers",
-    run=run_skips,
-    draw=draw_skips,
-    seeds=20,
-    cost=1.8,
-    about=(
-        "4-4-6-4-5-1: a layer A, a block h = S u + U σ(V u) of 6 neurons, and two linear layers; the skip S "
-        "is the identity, a trained diagonal D or a trained matrix Z. Gaussian starts of norm 0.5, logistic "
-        "loss down to 1e-300, 8 orthogonally separable samples in 4 dimensions. Leaky ReLU of slope 0.7: at "
-        "slopes of 0.2 to 0.6 a few of these flows stick to kinks, and are slow to follow. Our choice: "
-        "the paper's own settings are not known to us."
-    ),
-    claims=(
+def claims(setting: Setting) -> tuple[Claim, ...]:
+    """What happens behind residual blocks, and at their ends; of the kinds of skips that are run."""
+    behind, free, diagonal, conserved = (
         Claim(
+            id="rank-one-behind-blocks",
             sentence="Behind residual blocks of all three kinds the linear layer falls to rank one.",
             source="abstract (skip connections), for leaky ReLU",
             metric="largest stable rank of the layer behind the block, at the end",
             measure=lambda runs: last(stable_rank(_behind(runs))).max("matrix"),
             expected=at_most(1.03, "1 + D/‖W‖₂², with D < 0.4 and ‖W‖₂² > 19 at a loss of 1e-300"),
-            hypotheses=(ARRIVED,),
+            hypotheses=(arrived(setting),),
             form="{:.4f}",
         ),
         Claim(
+            id="free-skip-bound",
             sentence="With a free skip Z, [U Z] is never further from rank one than its start tells.",
             source="rankfall",
             metric="largest (‖[U Z]‖_F² − ‖[U Z]‖₂²) / bound over times",
@@ -126,6 +137,7 @@ SKIPS = Experiment(
             expected=at_most(1.0001, "WᵀW − UUᵀ − ZZᵀ is conserved; 1e-4 for the tolerance of the flow"),
         ),
         Claim(
+            id="diagonal-skip-exceeds",
             sentence="With a diagonal skip D, [U D] gets further from rank one than such a bound.",
             source="rankfall",
             metric="largest (‖[U D]‖_F² − ‖[U D]‖₂²) / bound over times, in the seed where it is largest",
@@ -134,11 +146,32 @@ SKIPS = Experiment(
             note="The bound would hold if the whole matrix were conserved. 16 of 20 seeds leave it.",
         ),
         Claim(
+            id="skips-conserve",
             sentence="Flow conserves what a kind of skip allows: a matrix, its diagonal, or a sum of two.",
             source="rankfall",
             metric="largest change of a conserved number since the start, over ‖W‖² of all weights",
             measure=lambda runs: runs.conserved.max("matrix"),
             expected=DRIFT,
         ),
+    )
+    blocks = {"free": free, "diagonal": diagonal}
+    return (behind, *(claim for kind, claim in blocks.items() if kind in setting.kinds), conserved)
+
+
+SKIPS = Experiment(
+    name="skips",
+    title="Residual blocks with three kinds of skips, under two linear layers",
+    setting=Setting(),
+    simulation=run_skips,
+    picture=draw_skips,
+    statements=claims,
+    seeds=20,
+    cost=1.8,
+    about=(
+        "4-4-6-4-5-1: a layer A, a block h = S u + U σ(V u) of 6 neurons, and two linear layers; the skip S "
+        "is the identity, a trained diagonal D or a trained matrix Z. Gaussian starts of norm 0.5, logistic "
+        "loss down to 1e-300, 8 orthogonally separable samples in 4 dimensions. Leaky ReLU of slope 0.7: at "
+        "slopes of 0.2 to 0.6 a few of these flows stick to kinks, and are slow to follow. Our choice: "
+        "the paper's own settings are not known to us."
     ),
 )

@@ -1,48 +1,64 @@
 """ReLU networks whose last layers are linear: these fall to rank one, the ReLU layer below does not."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rankfall import plot
-from rankfall.data import Data, orthogonally_separable
+from rankfall.data import Data
 from rankfall.measure import with_weights
 from rankfall.network import Network
-from rankfall.papers.claim import Check, Claim, at_least, at_most, near
-from rankfall.papers.experiment import Experiment
-from rankfall.papers.le.late import ARRIVED, gaussian, last, late_flow, log_time_axis, spectra, stable_rank
+from rankfall.papers.lab import Check, Claim, Experiment, at_least, at_most, guide, near, seed_lines
+from rankfall.papers.le.late import (
+    arrived,
+    gaussian,
+    last,
+    late_flow,
+    log_time_axis,
+    samples,
+    spectra,
+    stable_rank,
+)
 from rankfall.papers.le.linear import ABOUT, draw_excess
+from rankfall.papers.le.linear import Setting as Layers
 from rankfall.theory.decomposition import sign_tree, sum_over_paths
 from rankfall.theory.phuong_lampert import class_margins
 from rankfall.trajectory import Trajectory
 
-N, DIM, ANGLE, SCALE = 8, 4, 0.6 * np.pi, 0.5
-NETWORKS = {2: ((DIM, 12, 6, 1), "exponential"), 3: ((DIM, 12, 6, 5, 1), "logistic")}  # by linear layers
-LATE = 1e-30  # the loss from which on the signs of the weights are watched
+
+@dataclass(frozen=True)
+class Setting(Layers):
+    """The linear networks, but with ReLU after the first layer."""
+
+    late_loss: float = 1e-30  # from which on the signs of the weights are watched
 
 
-def run_tail(seed: int) -> xr.Dataset:
+def run_tail(setting: Setting, seed: int) -> xr.Dataset:
     """The spectra of the linear layers and of the ReLU layer below, and the two forms of the network."""
-    data = orthogonally_separable(N, DIM, seed, ANGLE)
+    data = samples(setting, seed)
     parts, bodies = [], []
-    for tail, (widths, loss) in NETWORKS.items():
-        start = gaussian(widths, 0.0, SCALE, seed, linear_tail=tail)
-        run = late_flow(start, data, loss)
+    for depth, widths, loss in setting.networks:
+        tail = depth - 1  # linear layers
+        start = gaussian(widths, 0.0, setting.scale, seed, linear_tail=tail)
+        run = late_flow(setting, start, data, loss)
         names = [f"W{k}, {tail} linear layers" for k in range(2, tail + 1)]
         parts.append(spectra(run, start, 2, names).assign_coords(linear=("matrix", np.full(tail - 1, tail))))
-        bodies.append(_body(run, start, data))
+        bodies.append(_body(setting, run, start, data))
     foreseen = class_margins(data.x, data.y)
-    kept = xr.concat(parts, dim="matrix").merge(xr.concat(bodies, dim=xr.Variable("network", list(NETWORKS))))
+    tails = xr.Variable("network", [depth - 1 for depth in setting.depths])
+    kept = xr.concat(parts, dim="matrix").merge(xr.concat(bodies, dim=tails))
     return kept.assign(foreseen=np.nan if foreseen is None else foreseen.stable_rank)
 
 
-def _body(run: Trajectory, start: Network, data: Data) -> xr.Dataset:
+def _body(setting: Setting, run: Trajectory, start: Network, data: Data) -> xr.Dataset:
     """The ReLU layer, the error of the decomposition, and what changes its sign late."""
     flat = run["weights"].values
     values = np.linalg.svd(with_weights(start, flat).weights[0], compute_uv=False) ** 2
     errors = [_decomposed(with_weights(start, flat[at]), data.x) for at in (0, len(flat) // 2, -1)]
-    late = flat[run["log_loss"].values < np.log(LATE)]
+    late = flat[run["log_loss"].values < np.log(setting.late_loss)]
     turned = (np.sign(late[1:]) != np.sign(late[:-1])).any(axis=0)
     sizes = np.abs(flat[-1]) / np.abs(flat[-1]).max()
     return xr.Dataset(
@@ -64,7 +80,7 @@ def _decomposed(network: Network, x: np.ndarray) -> float:
     return float(max(np.abs(form - outputs).max() for form in forms) / np.abs(outputs).max())
 
 
-def draw_tail(runs: xr.Dataset) -> Figure:
+def draw_tail(setting: Setting, runs: xr.Dataset) -> Figure:
     """One run with its bounds; the stable ranks of all runs; those of W1 beside the closed form."""
     with plot.style():
         figure, axes = plot.panels(3)
@@ -84,7 +100,7 @@ def draw_tail(runs: xr.Dataset) -> Figure:
             )
         ends_of_line = np.array([float(foreseen.min()) - 0.03, float(foreseen.max()) + 0.03])
         plot.theory(ax, ends_of_line, ends_of_line, "equal")
-        ax.set(xlabel="closed form of the limit", ylabel="at a loss of $10^{-300}$")
+        ax.set(xlabel="closed form of the limit", ylabel=f"at a loss of $10^{{{setting.log10_last:.0f}}}$")
         ax.set_title("(c) stable rank of $W_1$")
         ax.legend()
     return figure
@@ -101,11 +117,10 @@ def _draw_stable_ranks(ax: Axes, runs: xr.Dataset) -> None:
             v.transpose("record", "seed", along).values.reshape(v.sizes["record"], -1)
             for v in (times, values)
         )
-        ax.plot(x[1:], y[1:], color=colour, linewidth=0.5, alpha=0.5)
-        ax.plot([], [], color=colour, label=name)
+        seed_lines(ax, x[1:], y[1:], colour, name)
     log_time_axis(ax)
     ax.set(ylabel=r"$\|W\|_F^2 / \|W\|_2^2$", title="(b) stable ranks, all runs")
-    ax.axhline(1, color=plot.GUIDE, linestyle="--", linewidth=0.8)
+    guide(ax, y=1)
     ax.legend()
 
 
@@ -115,25 +130,22 @@ RANK_TWO = Check(
     at_least(1.2, "well above 1, or the ratio says nothing about the rank"),
 )
 
-TAIL = Experiment(
-    name="tail",
-    title="ReLU networks with linear layers at the end: these fall to rank one",
-    run=run_tail,
-    draw=draw_tail,
-    seeds=20,
-    cost=0.5,
-    about=f"As the linear networks, but with ReLU after the first layer; the others are linear. {ABOUT}",
-    claims=(
+
+def claims(setting: Setting) -> tuple[Claim, ...]:
+    """What happens to linear layers at the end, and to the ReLU layer below."""
+    return (
         Claim(
+            id="tail-rank-one",
             sentence="The last linear layers of a ReLU network fall to rank one.",
             source="abstract",
             metric="largest stable rank of a linear layer at the end",
             measure=lambda runs: last(stable_rank(runs)).max("matrix"),
             expected=at_most(1.02, "1 + D_k/‖W_k‖₂², with D_k < 0.4 and ‖W_k‖₂² > 30 at a loss of 1e-300"),
-            hypotheses=(ARRIVED,),
+            hypotheses=(arrived(setting),),
             form="{:.4f}",
         ),
         Claim(
+            id="tail-excess-bound",
             sentence="A linear layer at the end is never further from rank one than its start tells.",
             source="rankfall, from the training invariances of the abstract",
             metric="largest (‖W_k‖_F² − ‖W_k‖₂²)/D_k over linear layers and times",
@@ -141,6 +153,7 @@ TAIL = Experiment(
             expected=at_most(1.0001, "a bound at all times; 1e-4 for the tolerance of the flow"),
         ),
         Claim(
+            id="relu-below-rank-two",
             sentence="The ReLU layer below linear ones stays of rank two, as in a two-layer network.",
             source="abstract (not true for ReLU layers); the number with Phuong and Lampert 2021",
             metric="stable rank of W₁ at the end / that of A u₊u₊ᵀ + B u₋u₋ᵀ, of the classes' hard margins",
@@ -148,11 +161,12 @@ TAIL = Experiment(
             expected=near(
                 1.0, 0.08, "the share of the start, ‖W₁(0)‖/‖W₁‖ = 0.5/6.5; a scale, not a theorem"
             ),
-            hypotheses=(ARRIVED, RANK_TWO),
+            hypotheses=(arrived(setting), RANK_TWO),
             form="{:.3f}",
             note="The tolerance was set on these seeds; twenty others stay within 4 %.",
         ),
         Claim(
+            id="paths-and-signs",
             sentence="A ReLU network splits into a multilinear function and a ReLU network of signs.",
             source="abstract (decomposition), in our form",
             metric="error of the sum over paths and of the tree of signs, over max |f|, at three times",
@@ -161,22 +175,45 @@ TAIL = Experiment(
             note="The signs are those of the network unrolled into a tree: with shared neurons it is false.",
         ),
         Claim(
-            sentence="The network of signs becomes constant late: most are not yet so at a loss of 1e-300.",
+            id="signs-turn-late",
+            sentence=(
+                "The network of signs becomes constant late: most are not yet so at a loss of "
+                f"{setting.last_loss:g}."
+            ),
             source="rankfall, on the decomposition of the abstract",
-            metric="share of the networks in which a weight changes sign between losses of 1e-30 and 1e-300",
+            metric=(
+                "share of the networks in which a weight changes sign between losses of "
+                f"{setting.late_loss:g} and {setting.last_loss:g}"
+            ),
             measure=lambda runs: (runs.turned > 0).mean("seed"),
             expected=at_least(0.5, "most of them"),
             form="{:.2f}",
             note="That it is constant under convergence in direction is about the limit: no run refutes it.",
         ),
         Claim(
+            id="late-turns-small",
             sentence="The weights that still change their sign so late are small ones.",
             source="rankfall",
-            metric="largest |w|/max |w| at the end of a weight that changes its sign after a loss of 1e-30",
+            metric=(
+                "largest |w|/max |w| at the end of a weight that changes its sign after a loss of "
+                f"{setting.late_loss:g}"
+            ),
             measure=lambda runs: runs.turned_size.transpose("seed", "network"),
             expected=at_most(
                 0.08, "of the order of ‖W(0)‖/‖W‖ = 0.5/6.3 at a loss of 1e-30; a scale, not a theorem"
             ),
         ),
-    ),
+    )
+
+
+TAIL = Experiment(
+    name="tail",
+    title="ReLU networks with linear layers at the end: these fall to rank one",
+    setting=Setting(),
+    simulation=run_tail,
+    picture=draw_tail,
+    statements=claims,
+    seeds=20,
+    cost=0.5,
+    about=f"As the linear networks, but with ReLU after the first layer; the others are linear. {ABOUT}",
 )

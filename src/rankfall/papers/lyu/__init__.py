@@ -2,7 +2,7 @@
 1906.05890); and Lyu, Li, Wang and Arora: Gradient descent on two-layer nets: margin maximization and
 simplicity bias (NeurIPS 2021, arXiv 2110.13905)."""
 
-from rankfall.papers.experiment import Paper
+from rankfall.papers.lab import Paper
 from rankfall.papers.lyu.margins import MARGINS
 from rankfall.papers.lyu.mnist import MNIST
 from rankfall.papers.lyu.schedule import SCHEDULE

@@ -1,5 +1,6 @@
 """Lyu, Li, Wang and Arora 2021: symmetric data give the largest margin, and hints spoil it."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,28 +13,53 @@ from rankfall.data import Data, hard_margin, margin, symmetrise
 from rankfall.limits import Limit, limit
 from rankfall.loss import exponential
 from rankfall.network import Network
-from rankfall.papers.claim import Check, Claim, at_least, at_most, near, with_certificates
-from rankfall.papers.experiment import Experiment
+from rankfall.papers.lab import (
+    Check,
+    Claim,
+    Experiment,
+    all_reached,
+    at_least,
+    at_most,
+    guide,
+    near,
+    with_certificates,
+)
 from rankfall.theory.lyu_2021_hints import faster, hinted, one_neuron
 from rankfall.theory.situation import Situation
 
-SLOPE, PAIRS, WIDTHS, START = 0.3, 3, (2, 8), 1e-4
-HINT_SLOPE, HINT_WIDTH, ANGLES = 0.2, 8, 181
 FEW, MANY, HINTS = "few neurons", "many neurons", "hints"  # the certificates
 
 
-def run_symmetric(seed: int) -> xr.Dataset:
+@dataclass(frozen=True)
+class Setting:
+    """The paper proves, and prints no such run: all of these are ours."""
+
+    pairs: int = 3  # inputs with linear labels, each with its mirror image
+    widths: tuple[int, ...] = (2, 8)  # the fewest first, the most last
+    slope: float = 0.3
+    scale: float = 1e-4  # the norm of a layer at the start
+    hint_width: int = 8
+    hint_slope: float = 0.2
+    angles: int = 181  # directions all around in which the pull is shown
+
+    @property
+    def lost(self) -> float:
+        """What is left of the margin if only one sign grows: 2α/(1 + α)."""
+        return 2 * self.slope / (1 + self.slope)
+
+
+def run_symmetric(setting: Setting, seed: int) -> xr.Dataset:
     """Limits on symmetric data for two widths, and on the data with hints."""
-    rng = np.random.default_rng(seed)
-    x, teacher = rng.normal(size=(PAIRS, 2)), rng.normal(size=2)
+    rng, slope, widths = np.random.default_rng(seed), setting.slope, setting.widths
+    x, teacher = rng.normal(size=(setting.pairs, 2)), rng.normal(size=2)
     data = symmetrise(Data(x, np.where(x @ teacher > 0, 1.0, -1.0), "linear labels"))
-    best = (1 + SLOPE) / 4 * margin(data)
-    networks = [Network.gaussian((2, width, 1), slope=SLOPE, scale=START, seed=seed) for width in WIDTHS]
+    best = (1 + slope) / 4 * margin(data)
+    networks = [Network.gaussian((2, m, 1), slope=slope, scale=setting.scale, seed=seed) for m in widths]
     ends = [limit(net, data, "exponential", optimality=False, show=False) for net in networks]
     growing = [Situation(net, data, exponential).growing for net in networks]
-    pulls = [(1 + SLOPE) / 2 * np.linalg.norm((end.multipliers * data.y) @ data.x) for end in ends]
-    hints, hinted_end = _with_hints(seed)
-    proofs = dict(zip((FEW, MANY, HINTS), (*ends, hinted_end), strict=True))
+    pulls = [(1 + slope) / 2 * np.linalg.norm((end.multipliers * data.y) @ data.x) for end in ends]
+    hints, hinted_end = _with_hints(setting, seed)
+    proofs = {FEW: ends[0], MANY: ends[-1], HINTS: hinted_end}
     found = xr.Dataset(
         {
             "margin": ("width", [end.normalised_margin / best for end in ends]),
@@ -42,23 +68,24 @@ def run_symmetric(seed: int) -> xr.Dataset:
             "pull": ("width", pulls),
             "certified": ("width", [float(end.reached) for end in ends]),
         },
-        {"width": list(WIDTHS)},
+        {"width": list(widths)},
     ).assign(hints)
     return with_certificates(found, seed, proofs)
 
 
-def _with_hints(seed: int) -> tuple[dict[str, Any], Limit]:
+def _with_hints(setting: Setting, seed: int) -> tuple[dict[str, Any], Limit]:
     """Where a network ends on two pairs and three hints, and how strongly each direction is pulled there."""
     data = hinted()
     pairs = Data(data.x[:4], data.y[:4])
-    net = Network.balanced((2, HINT_WIDTH, 1), slope=HINT_SLOPE, scale=START, seed=seed)
+    slope = setting.hint_slope
+    net = Network.balanced((2, setting.hint_width, 1), slope=slope, scale=setting.scale, seed=seed)
     situation = Situation(net, data, exponential)
     single, solved = one_neuron(situation), hard_margin(pairs)
     assert single is not None  # both sets are separable
     assert solved is not None
     end = limit(net, data, "exponential", optimality=False, show=False)
     # Equal on mirror images; and the neurons of the symmetric limit are pulled with the strength 1.
-    even = (solved.multipliers + np.roll(solved.multipliers, 2)) / (1 + HINT_SLOPE)
+    even = (solved.multipliers + np.roll(solved.multipliers, 2)) / (1 + slope)
     even /= np.linalg.norm((solved.multipliers * pairs.y) @ pairs.x)
     found = {
         "hint_margin": end.normalised_margin,
@@ -67,34 +94,30 @@ def _with_hints(seed: int) -> tuple[dict[str, Any], Limit]:
         "hint_neurons": float((situation.a * faster(situation)[0] > 0).sum()),
         "hint_certified": float(end.reached),
         "hint_boundary": 0.0 if end.comparison is None else float(end.comparison.boundary == "linear"),
-        "hint_pulls": ("angle", _pulls(data, end.multipliers)),
-        "pair_pulls": ("angle", _pulls(pairs, even)),
+        "hint_pulls": ("angle", _pulls(setting, data, end.multipliers)),
+        "pair_pulls": ("angle", _pulls(setting, pairs, even)),
     }
     return found, end
 
 
-def _pulls(data: Data, multipliers: np.ndarray) -> np.ndarray:
+def _pulls(setting: Setting, data: Data, multipliers: np.ndarray) -> np.ndarray:
     """|Σ λᵢ yᵢ σ(⟨u, xᵢ⟩)| for unit vectors u all around: above 1 the limit is no global optimum."""
-    angles = np.linspace(0, 2 * np.pi, ANGLES)
+    angles = np.linspace(0, 2 * np.pi, setting.angles)
     h = np.column_stack([np.cos(angles), np.sin(angles)]) @ data.x.T
-    return np.abs(np.where(h > 0, h, HINT_SLOPE * h) @ (multipliers * data.y))
+    return np.abs(np.where(h > 0, h, setting.hint_slope * h) @ (multipliers * data.y))
 
 
-def _lost() -> float:
-    """What is left of the margin if only one sign grows: 2α/(1 + α)."""
-    return 2 * SLOPE / (1 + SLOPE)
-
-
-def draw_symmetric(runs: xr.Dataset) -> Figure:
+def draw_symmetric(setting: Setting, runs: xr.Dataset) -> Figure:
     """The margins for both widths, and the pulls without and with hints."""
     with plot.style():
         figure, axes = plot.panels(3)
         ax = axes[0, 0]
-        for width, colour, size in zip(WIDTHS, plot.PALETTE, (5.5, 2.5), strict=False):
+        sizes = np.linspace(5.5, 2.5, len(setting.widths))
+        for width, colour, size in zip(setting.widths, plot.PALETTE, sizes, strict=False):
             values = runs.margin.sel(width=width)
             plot.simulation(ax, np.arange(len(values)), values, f"{width} neurons", color=colour, markevery=1,
                             markersize=size)  # fmt: skip
-        levels = ((1.0, "largest margin", "-"), (_lost(), r"$2\alpha/(1+\alpha)$ of it", "--"))
+        levels = ((1.0, "largest margin", "-"), (setting.lost, r"$2\alpha/(1+\alpha)$ of it", "--"))
         for level, label, style in levels:
             plot.theory(ax, [-1, runs.sizes["seed"]], [level, level], label, linewidth=0.7, linestyle=style)
         ax.set(xlabel="seed", ylabel=r"margin / $\frac{1+\alpha}{4}\gamma_{\mathrm{lin}}$", ylim=(0.3, 1.5))
@@ -106,102 +129,90 @@ def draw_symmetric(runs: xr.Dataset) -> Figure:
 
 
 def _draw_pulls(ax: Axes, pulls: xr.DataArray, title: str) -> None:
-    angles = np.linspace(0, 360, ANGLES)
+    angles = np.linspace(0, 360, pulls.sizes["angle"])
     ax.plot(angles, pulls.transpose("angle", "seed"), color=plot.PALETTE[0], linewidth=1.0)
-    ax.axhline(1, color=plot.GUIDE, linestyle="--", linewidth=0.8)
+    guide(ax, y=1)
     ax.set(xlabel="direction $u$ (degrees)", ylabel=r"$|\sum_i \lambda_i y_i \sigma(u \cdot x_i)|$")
     ax.set(title=title, ylim=(0, 1.85), xticks=[0, 90, 180, 270, 360])
 
 
-SIGNS = Check(
-    "neurons that grow have both signs (1: yes), 8 neurons",
-    lambda runs: runs.both_signs.isel(width=-1),
-    at_least(1.0, "else the theorem says nothing; it has the probability 2⁻⁷ not to be so"),
-)
-CERTIFIED = Check(
-    "share of the limits that were reached",
-    lambda runs: runs.certified,
-    at_least(1.0, "the flow was followed to its end"),
-)
 HINTED = Check(
     "neurons of the sign that grows faster",
     lambda runs: runs.hint_neurons,
     at_least(1.0, "one at least"),
 )
+REACHED = all_reached()
 ROUNDED = "up to the tolerance of the certificate"
 
-SYMMETRIC = Experiment(
-    name="symmetric",
-    title="Symmetric data give the largest margin; three hints spoil it (Lyu, Li, Wang and Arora 2021)",
-    run=run_symmetric,
-    draw=draw_symmetric,
-    seeds=20,
-    cost=1.2,
-    about=(
-        "(a) Three Gaussian inputs in the plane with linear labels and their mirror images; both layers "
-        "trained, slope α = 0.3, from a start of norm 1e-4 a layer, exponential loss: the limits. "
-        "(b, c) Two pairs, without and with three more samples: the pull on a neuron in direction u at the "
-        "limit, slope 0.2, 8 neurons. The data with hints are ours: those of the paper were not at hand."
-    ),
-    claims=(
+
+def claims(setting: Setting) -> tuple[Claim, ...]:
+    """The theorem on symmetric data, its exception, and the hints."""
+    few, many = setting.widths[0], setting.widths[-1]
+    signs = Check(
+        f"neurons that grow have both signs (1: yes), {many} neurons",
+        lambda runs: runs.both_signs.isel(width=-1),
+        at_least(1.0, "else the theorem says nothing; of m neurons it has the probability 2^(1−m)"),
+    )
+    return (
         Claim(
+            id="symmetric-margin",
             sentence="On symmetric separable data the margin ends as (1+α)/4 times that of the linear SVM.",
             source="NeurIPS 2021, theorem on symmetric data",
-            metric="normalised margin of the limit / ((1+α)/4 γ_lin), 8 neurons",
+            metric=f"normalised margin of the limit / ((1+α)/4 γ_lin), {many} neurons",
             measure=lambda runs: runs.margin.isel(width=-1),
             expected=near(1.0, 1e-8, ROUNDED),
-            hypotheses=(SIGNS, CERTIFIED),
+            hypotheses=(signs, REACHED),
             proofs=(MANY,),
         ),
         Claim(
+            id="symmetric-optimum",
             sentence="On symmetric separable data no such network has a larger margin than the limit.",
             source="NeurIPS 2021, theorem on symmetric data",
             metric="(1+α)/2 |Σ λᵢ yᵢ xᵢ|: the strongest pull on any neuron by λ averaged over mirror images",
             measure=lambda runs: runs.pull.isel(width=-1),
             expected=at_most(1 + 1e-8, "at most 1 proves it, by duality"),
-            hypotheses=(SIGNS, CERTIFIED),
+            hypotheses=(signs, REACHED),
             proofs=(MANY,),
             form="{:.6f}",
         ),
         Claim(
+            id="symmetric-linear",
             sentence="On symmetric separable data the end is a linear function: neurons on one line.",
             source="NeurIPS 2021, theorem on symmetric data",
-            metric="stable rank of the first layer in the limit, 8 neurons",
+            metric=f"stable rank of the first layer in the limit, {many} neurons",
             measure=lambda runs: runs.stable_rank.isel(width=-1),
             expected=near(1.0, 1e-8, ROUNDED),
-            hypotheses=(SIGNS, CERTIFIED),
+            hypotheses=(signs, REACHED),
             proofs=(MANY,),
         ),
         Claim(
+            id="one-sign-grows",
             sentence="Where only one sign grows, as the theorem excepts, 2α/(1+α) of the margin is left.",
             source="rankfall, on the exception in the theorem on symmetric data",
-            metric="margin / ((1+α)/4 γ_lin), minus 1, or minus 2α/(1+α) where one sign grows; 2 neurons",
-            measure=lambda runs: np.abs(runs.margin - xr.where(runs.both_signs > 0, 1.0, _lost())).isel(
+            metric=(
+                f"margin / ((1+α)/4 γ_lin), minus 1, or minus 2α/(1+α) where one sign grows; {few} neurons"
+            ),
+            measure=lambda runs: np.abs(runs.margin - xr.where(runs.both_signs > 0, 1.0, setting.lost)).isel(
                 width=0
             ),
             expected=at_most(1e-8, "the start decides, and both ends are known in closed form"),
-            hypotheses=(CERTIFIED,),
+            hypotheses=(REACHED,),
             proofs=(FEW,),
             form="{:.1e}",
             note="The exception has the probability 2^(1−m): half of the starts of m = 2 neurons.",
         ),
         Claim(
+            id="hints-not-optimal",
             sentence="With three hints the end is a linear classifier whose margin is not the largest.",
             source="NeurIPS 2021, section on data that are not symmetric",
             metric="strongest pull on a neuron in any direction in the limit",
             measure=lambda runs: runs.hint_pulls.max("angle") * runs.hint_boundary,
             expected=at_least(1 + 1e-6, "above 1 a neuron in that direction would raise the margin"),
-            hypotheses=(
-                HINTED,
-                Check(
-                    "share of the limits that were reached",
-                    lambda runs: runs.hint_certified,
-                    at_least(1.0, "the flow was followed to its end"),
-                ),
-            ),
+            hypotheses=(HINTED, all_reached(lambda runs: runs.hint_certified)),
             proofs=(HINTS,),
         ),
         Claim(
+            id="hints-one-neuron",
             sentence="With three hints the end is one neuron, whose margin a hard-margin problem foretells.",
             source="rankfall, docs/theory/lyu_2021_hints.md",
             metric="normalised margin of the limit × 2 |z|",
@@ -210,5 +221,22 @@ SYMMETRIC = Experiment(
             hypotheses=(HINTED,),
             proofs=(HINTS,),
         ),
+    )
+
+
+SYMMETRIC = Experiment(
+    name="symmetric",
+    title="Symmetric data give the largest margin; three hints spoil it (Lyu, Li, Wang and Arora 2021)",
+    setting=Setting(),
+    simulation=run_symmetric,
+    picture=draw_symmetric,
+    statements=claims,
+    seeds=20,
+    cost=1.2,
+    about=(
+        "(a) Three Gaussian inputs in the plane with linear labels and their mirror images; both layers "
+        "trained, slope α = 0.3, from a start of norm 1e-4 a layer, exponential loss: the limits. "
+        "(b, c) Two pairs, without and with three more samples: the pull on a neuron in direction u at the "
+        "limit, slope 0.2, 8 neurons. The data with hints are ours: those of the paper were not at hand."
     ),
 )

@@ -3,7 +3,7 @@
 ICLR 2024, arXiv 2307.12851. A file for each subject.
 """
 
-from rankfall.papers.experiment import Paper
+from rankfall.papers.lab import Paper
 from rankfall.papers.min.alignment import ALIGNMENT
 from rankfall.papers.min.mnist import MNIST
 from rankfall.papers.min.time import TIME

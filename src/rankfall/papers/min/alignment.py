@@ -1,5 +1,7 @@
 """Theorem 1: from a small start neurons align with their class, on orthogonally separable data."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -11,31 +13,55 @@ from rankfall.dynamics import exact_flow
 from rankfall.limits import limit
 from rankfall.loss import exponential
 from rankfall.network import Network
-from rankfall.papers.claim import Check, Claim, at_least, at_most, between, with_certificates
-from rankfall.papers.experiment import Experiment, finished
+from rankfall.papers.lab import (
+    Check,
+    Claim,
+    Experiment,
+    all_reached,
+    at_least,
+    at_most,
+    between,
+    finished,
+    guide,
+    seed_lines,
+    with_certificates,
+)
 from rankfall.theory.early_flow import EARLY, EarlyFlow
 from rankfall.theory.min_alignment import ACTIVE
 from rankfall.theory.situation import Situation
 from rankfall.trajectory import Trajectory
 
-N, DIM, WIDTH, ANGLE = 8, 6, 16, 0.65 * np.pi
-LATE, EARLY_RECORDS, LATE_RECORDS = 1000.0, 48, 24
 END = "limit"  # its certificate
 
 
-def run_alignment(seed: int) -> xr.Dataset:
+@dataclass(frozen=True)
+class Setting:
+    """The paper's own runs are on MNIST: all of these are ours."""
+
+    n: int = 8
+    dim: int = 6
+    width: int = 16
+    angle: float = 0.65  # between the cones of the classes, in units of π
+    late: float = 1000.0  # the end of the flow
+    early_records: int = 48  # until twice the end of the early phase
+    late_records: int = 24  # from there on
+
+
+def run_alignment(setting: Setting, seed: int) -> xr.Dataset:
     """The flow from a small balanced start: directions, patterns, norm, loss, stable rank, and its end."""
-    data = orthogonally_separable(n=N, dim=DIM, seed=seed, angle=ANGLE)
-    scale = order(orthogonal_margin(data), N) / (2 * np.sqrt(WIDTH))  # a random norm: within 20 % of this
-    net = Network.balanced((DIM, WIDTH, 1), slope=0.0, scale=scale, seed=seed)
+    n, dim, width, late = setting.n, setting.dim, setting.width, setting.late
+    data = orthogonally_separable(n=n, dim=dim, seed=seed, angle=setting.angle * np.pi)
+    scale = order(orthogonal_margin(data), n) / (2 * np.sqrt(width))  # a random norm: within 20 % of this
+    net = Network.balanced((dim, width, 1), slope=0.0, scale=scale, seed=seed)
     start = Situation(net, data, exponential.sum)
     early = EarlyFlow(start)
     times = np.append(
-        np.linspace(0, 2 * early.end, EARLY_RECORDS), np.geomspace(2.1 * early.end, LATE, LATE_RECORDS)
+        np.linspace(0, 2 * early.end, setting.early_records),
+        np.geomspace(2.1 * early.end, late, setting.late_records),
     )
     kept = ["weights", "stable_rank", "loss", "norms"]
     run = finished(
-        exact_flow(net, data, exponential.sum, LATE, measures=kept, record=list(times), show=False)
+        exact_flow(net, data, exponential.sum, late, measures=kept, record=list(times), show=False)
     )
     end = limit(run, data, exponential.sum, optimality=False, show=False)
     found = _measured(run, start, early).assign(
@@ -44,7 +70,7 @@ def run_alignment(seed: int) -> xr.Dataset:
         separation=start.mu,
         foreseen=early.sorted,
         takes_off=early.end,
-        size=float(np.linalg.norm(start.w) * np.sqrt(WIDTH) / order(start.mu, N)),
+        size=float(np.linalg.norm(start.w) * np.sqrt(width) / order(start.mu, n)),
     )
     return with_certificates(found, seed, {END: end})
 
@@ -56,7 +82,7 @@ def order(mu: float, n: int) -> float:
 
 def _measured(run: Trajectory, start: Situation, early: EarlyFlow) -> xr.Dataset:
     """What the records show; patterns by the cosines of neurons and samples, 0 at a kink."""
-    w = run.weights.values[:, : WIDTH * DIM].reshape(-1, WIDTH, DIM)
+    w = run.weights.values[:, : start.w.size].reshape(-1, *start.w.shape)
     unit = w / np.linalg.norm(w, axis=2, keepdims=True)
     own = np.sign(start.a)[:, None] == start.y  # (neuron, sample): of one sign
     active = unit @ start.x.T > ACTIVE * start.norms
@@ -100,9 +126,9 @@ def _wrong(runs: xr.Dataset) -> xr.DataArray:
     return ((1 - runs.right) * settled).sum("neuron").max("record")
 
 
-def _power(runs: xr.Dataset) -> np.ndarray:
+def _power(setting: Setting, runs: xr.Dataset) -> np.ndarray:
     """The power of t with which the loss falls over the last factor of ten."""
-    late = runs.isel(record=slice(-LATE_RECORDS // 3, None)).transpose("seed", "record", ...)
+    late = runs.isel(record=slice(-setting.late_records // 3, None)).transpose("seed", "record", ...)
     return fitted(late.clock.values.T, late.loss.values.T)
 
 
@@ -114,7 +140,7 @@ def fitted(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.asarray((u * v).sum(axis=0) / (u * u).sum(axis=0))
 
 
-def draw_alignment(runs: xr.Dataset) -> Figure:
+def draw_alignment(setting: Setting, runs: xr.Dataset) -> Figure:
     """One seed's neurons turning, norm and loss, and the stable ranks of all seeds."""
     with plot.style():
         figure, axes = plot.panels(2, 2)
@@ -123,23 +149,23 @@ def draw_alignment(runs: xr.Dataset) -> Figure:
         ax = axes[0, 1]
         units = (runs.clock / runs.takes_off).transpose("record", "seed")
         shown = runs.transpose("record", "seed", ...)
-        ax.plot(units, shown.loss / shown.loss[0], color=plot.PALETTE[1], alpha=0.4, linewidth=0.7)
-        ax.plot(units, shown.norm / shown.norm[-1], color=plot.PALETTE[2], alpha=0.4, linewidth=0.7)
-        ax.plot(units, shown.right.mean("neuron"), color=plot.PALETTE[0], alpha=0.4, linewidth=0.7)
+        seed_lines(ax, units, shown.loss / shown.loss[0], plot.PALETTE[1])
+        seed_lines(ax, units, shown.norm / shown.norm[-1], plot.PALETTE[2])
+        seed_lines(ax, units, shown.right.mean("neuron"), plot.PALETTE[0])
         for colour, label in zip(plot.PALETTE, ("neurons sorted", "loss", r"$\|W\|$"), strict=False):
             ax.plot([], [], color=colour, label=label)
         ax.set(xlim=(0, 2), xlabel="$t / t_e$", ylabel="share; relative to start or end")
         ax.set_title("(b) neurons are sorted before the loss falls")
         ax.legend(loc="center left", bbox_to_anchor=(0.0, 0.4))
         ax = axes[1, 0]
-        ax.plot(units, shown.stable_rank, color=plot.PALETTE[0], alpha=0.5, linewidth=0.7)
-        ax.axhline(2, color=plot.GUIDE, linestyle="--", linewidth=0.8)
+        seed_lines(ax, units, shown.stable_rank, plot.PALETTE[0])
+        guide(ax, y=2)
         ax.set(xscale="symlog", xlim=(0, None), ylim=(1, None), xlabel="$t / t_e$", title="(c) stable rank")
         ax.set_ylabel("stable rank of $W$")
         ax = axes[1, 1]
-        late = shown.isel(record=slice(-LATE_RECORDS, None))
-        ax.plot(late.clock, late.loss, color=plot.PALETTE[1], alpha=0.5, linewidth=0.7)
-        t = np.array([5.0, LATE])
+        late = shown.isel(record=slice(-setting.late_records, None))
+        seed_lines(ax, late.clock, late.loss, plot.PALETTE[1])
+        t = np.array([5.0, setting.late])
         plot.theory(ax, t, 2 / t, r"$\propto 1/t$")
         ax.set(xscale="log", yscale="log", xlabel="time $t$", ylabel="summed loss", title="(d) loss")
         ax.legend()
@@ -155,11 +181,13 @@ def _draw_directions(ax: Axes, one: xr.Dataset) -> None:
         lines = one.cosine.transpose("record", "neuron").values[:, chosen.values]
         ax.plot(units, lines, color=colour, linewidth=0.8, alpha=0.8)
         ax.plot([], [], color=colour, label=label)
-    ax.axvline(float(one.last_change / one.takes_off), color=plot.GUIDE, linestyle="--", linewidth=0.8)
+    guide(ax, x=float(one.last_change / one.takes_off))
     ax.set(xlim=(0, 1.5), ylim=(-1.05, 1.05), xlabel="$t / t_e$", ylabel="cosine with the sum of its class")
     ax.set_title("(a) neurons of one network")
     ax.legend(loc="center right", bbox_to_anchor=(1.0, 0.65))
 
+
+# --- the claims -------------------------------------------------------------------------------------------
 
 MU = Check(
     "μ = min yᵢ yⱼ cos(xᵢ, xⱼ)",
@@ -172,22 +200,12 @@ SIZE = Check(
     at_most(1.0, "the order in the theorem, with 1 for the constant that is not printed"),
 )
 
-ALIGNMENT = Experiment(
-    name="alignment",
-    title="From a small start neurons align with their class before the loss falls",
-    run=run_alignment,
-    draw=draw_alignment,
-    seeds=20,
-    cost=0.6,
-    about=(
-        "8 orthogonally separable samples in 6 dimensions, the classes in cones at 117 degrees; 16 ReLU "
-        "neurons, both layers trained from a balanced start of the size that Theorem 1 asks for; exact flow "
-        "of the summed exponential loss to t = 1000, and its limit. tₑ is the time at which an "
-        "output reaches 0.01. The constant in the size of the start is not printed: we take 1, and "
-        "its norm is 10⁻¹¹ to 10⁻¹⁶. The paper's own runs are on MNIST."
-    ),
-    claims=(
+
+def claims(setting: Setting) -> tuple[Claim, ...]:
+    """Theorem 1, and the closed form of the early phase."""
+    return (
         Claim(
+            id="sorted-or-dead",
             sentence="Every neuron becomes active on exactly its class or dead, and stays so.",
             source="ICLR, Theorem 1",
             metric="neurons that are neither, at any record after the last change of a pattern",
@@ -196,6 +214,7 @@ ALIGNMENT = Experiment(
             hypotheses=(MU, SIZE),
         ),
         Claim(
+            id="sorted-before-loss",
             sentence="All neurons are sorted before the loss begins to fall.",
             source="ICLR, Theorem 1",
             metric="loss at the last change of a pattern / at the start",
@@ -205,6 +224,7 @@ ALIGNMENT = Experiment(
             form="{:.6f}",
         ),
         Claim(
+            id="seeing-survive",
             sentence="A neuron that is active on some sample of its sign at the start does not die.",
             source="ICLR, Theorem 1",
             metric="such neurons that are dead at the end",
@@ -213,6 +233,7 @@ ALIGNMENT = Experiment(
             hypotheses=(MU, SIZE),
         ),
         Claim(
+            id="early-law",
             sentence="While outputs are small each neuron turns alone, by a law that has a closed form.",
             source="ICLR, section 3; solved in docs/theory/min_alignment.md",
             metric="largest error of a direction at tₑ / 0.01 Σ|xᵢ| / min |x±|",
@@ -220,6 +241,7 @@ ALIGNMENT = Experiment(
             expected=at_most(1.0, "outputs up to 0.01 change the pulls by as much, for a time of 1 / |x±|"),
         ),
         Claim(
+            id="sorting-foreseen",
             sentence="The closed form tells from the start when the last neuron is sorted.",
             source="rankfall, docs/theory/min_alignment.md",
             metric="time of the last change of a pattern / the time foreseen",
@@ -228,6 +250,7 @@ ALIGNMENT = Experiment(
             form="{:.6f}",
         ),
         Claim(
+            id="early-rank-two",
             sentence="After the early phase the stable rank of the first layer is at most 2.",
             source="ICLR, Theorem 1",
             metric="largest stable rank of W after tₑ",
@@ -236,29 +259,41 @@ ALIGNMENT = Experiment(
             hypotheses=(MU, SIZE),
         ),
         Claim(
+            id="final-rank-two",
             sentence="The stable rank of the first layer ends at 2 or below.",
             source="ICLR, Theorem 1",
             metric="stable rank of W in the limit",
             measure=lambda runs: runs.end_stable_rank,
             expected=at_most(2.0, "the number in the theorem"),
-            hypotheses=(
-                MU,
-                SIZE,
-                Check(
-                    "share of the limits that were reached",
-                    lambda runs: runs.certified,
-                    at_least(1.0, "the flow was followed to its end"),
-                ),
-            ),
+            hypotheses=(MU, SIZE, all_reached()),
             proofs=(END,),
         ),
         Claim(
+            id="loss-inverse",
             sentence="The loss falls at least like 1/t.",
             source="ICLR, Theorem 1",
-            metric="power of t with which the loss falls, t from 100 to 1000",
-            measure=_power,
+            metric=f"power of t with which the loss falls, t from {setting.late / 10:g} to {setting.late:g}",
+            measure=lambda runs: _power(setting, runs),
             expected=at_most(-1.0, "the rate in the theorem; 1/(t log t) is what two layers have in the end"),
             hypotheses=(MU, SIZE),
         ),
+    )
+
+
+ALIGNMENT = Experiment(
+    name="alignment",
+    title="From a small start neurons align with their class before the loss falls",
+    setting=Setting(),
+    simulation=run_alignment,
+    picture=draw_alignment,
+    statements=claims,
+    seeds=20,
+    cost=0.6,
+    about=(
+        "8 orthogonally separable samples in 6 dimensions, the classes in cones at 117 degrees; 16 ReLU "
+        "neurons, both layers trained from a balanced start of the size that Theorem 1 asks for; exact flow "
+        "of the summed exponential loss to t = 1000, and its limit. tₑ is the time at which an "
+        "output reaches 0.01. The constant in the size of the start is not printed: we take 1, and "
+        "its norm is 10⁻¹¹ to 10⁻¹⁶. The paper's own runs are on MNIST."
     ),
 )

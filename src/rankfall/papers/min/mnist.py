@@ -1,5 +1,7 @@
 """The paper's own runs: the digits 0 and 1 of MNIST, from weights of a millionth."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +12,10 @@ from rankfall import plot
 from rankfall.data import Data, centre, mnist, pair
 from rankfall.dynamics import descent
 from rankfall.network import Network
-from rankfall.papers.claim import Check, Claim, at_least, at_most, between, near
-from rankfall.papers.experiment import Experiment, finished
+from rankfall.papers.lab import Check, Claim, Experiment, at_least, at_most, between, finished, guide, near
 from rankfall.trajectory import Trajectory
 
-WIDTH, SIGMA, STEP, STEPS = 50, 1e-6, 2e-3, 15_000
-ALIGNED, MOVES = 2000, 3000  # the steps by which the paper sees alignment, and then growth
-EVERY = 100  # steps between two records
-GROWS = 0.9  # from ALIGNED to this part of MOVES the rate of growth is measured
+GROWS = 0.9  # the rate of growth is measured from alignment to this part of the time when the loss moves
 NEAR = 10.0  # degrees
 SIGNS = (1, -1)
 
@@ -27,29 +25,49 @@ def _data() -> Data:
     return centre(pair(mnist(), 0, 1))
 
 
-def run_mnist(seed: int, place: Path) -> xr.Dataset:
+@dataclass(frozen=True)
+class Setting:
+    """The numbers of the paper's experiments."""
+
+    width: int = 50
+    sigma: float = 1e-6  # standard deviation of the initial weights
+    step: float = 2e-3
+    steps: int = 15_000
+    aligned: int = 2000  # the step by which the paper sees alignment
+    moves: int = 3000  # and the one by which loss and norm begin to move
+    every: int = 100  # ours: steps between two records
+    load: Callable[[], Data] = _data
+
+    @property
+    def growing(self) -> slice:
+        """The steps over which the rate of growth is measured."""
+        return slice(self.aligned, GROWS * self.moves)
+
+
+def run_mnist(setting: Setting, seed: int, folder: Path) -> xr.Dataset:
     """The descent of both layers, with the directions of all neurons; and the geometry of the data."""
-    data = _data()
+    data, width = setting.load(), setting.width
     rng = np.random.default_rng(seed)
-    weights = [rng.normal(0.0, SIGMA, shape) for shape in ((WIDTH, data.dim), (1, WIDTH))]
+    weights = [rng.normal(0.0, setting.sigma, shape) for shape in ((width, data.dim), (1, width))]
     run = descent(
         Network(weights).astype(np.float32),
         data,
         "exponential",
-        STEP,
-        STEPS,
+        setting.step,
+        setting.steps,
         measures=["weights", "loss", "stable_rank", "norms", "test_accuracy"],
-        record=list(range(0, STEPS + 1, EVERY)),
-        checkpoint=place / "run.nc",
+        record=list(range(0, setting.steps + 1, setting.every)),
+        checkpoint=folder / "run.nc",
     )
-    return _directions(finished(run), data).assign(_pairs(data))
+    return _directions(setting, finished(run), data).assign(_pairs(data))
 
 
-def _directions(run: Trajectory, data: Data) -> xr.Dataset:
+def _directions(setting: Setting, run: Trajectory, data: Data) -> xr.Dataset:
     """The neurons over time: the signs of their output weights, lengths, and angles with their attractors."""
     x, y = data.x.astype(np.float64), data.y
     theta = run["weights"].values.astype(np.float64)
-    w, a = theta[:, : WIDTH * data.dim].reshape(len(theta), WIDTH, -1), theta[:, WIDTH * data.dim :]
+    first = setting.width * data.dim
+    w, a = theta[:, :first].reshape(len(theta), setting.width, -1), theta[:, first:]
     lengths = np.linalg.norm(w, axis=2)
     unit = w / np.where(lengths > 0, lengths, 1.0)[..., None]
     sums = np.array([x[y == sign].sum(axis=0) for sign in SIGNS])
@@ -67,7 +85,7 @@ def _directions(run: Trajectory, data: Data) -> xr.Dataset:
             "loss": ("step", run["loss"].values),
             "test_accuracy": ("step", run["test_accuracy"].values),
             "norm": ("step", run["norms"].values[:, 0]),
-            "rate": ("of_sign", STEP * sizes),
+            "rate": ("of_sign", setting.step * sizes),
             "sums_cosine": float(_units(sums)[0] @ _units(sums)[1]),
             "apart": ("of_sign", _degrees((_units(sums) * _units(pulls)).sum(axis=1))),
         },
@@ -125,15 +143,15 @@ def _moved(runs: xr.Dataset) -> xr.DataArray:
     return runs.step.where(fell, runs.step.max()).min("step")
 
 
-def _rate(runs: xr.Dataset) -> xr.DataArray:
+def _rate(setting: Setting, runs: xr.Dataset) -> xr.DataArray:
     """The rate at which log ‖W‖ grows before the loss moves, over what the attractors foresee."""
-    window = runs.norm.sel(step=slice(ALIGNED, GROWS * MOVES))
+    window = runs.norm.sel(step=setting.growing)
     with np.errstate(invalid="ignore", divide="ignore"):
         grown = np.log(window.isel(step=-1) / window.isel(step=0))
     return grown / (window.step[-1] - window.step[0]) / runs.rate.max("of_sign")
 
 
-def draw_mnist(runs: xr.Dataset) -> Figure:
+def draw_mnist(setting: Setting, runs: xr.Dataset) -> Figure:
     """The neurons' angles, norm and loss, stable rank and test accuracy over the steps."""
     one = runs.isel(seed=0)
     with plot.style():
@@ -143,19 +161,19 @@ def draw_mnist(runs: xr.Dataset) -> Figure:
             lines = one.angle.sel(to="class sum").where(one.sign == sign).transpose("step", "neuron")
             ax.plot(one.step, lines, color=colour, linewidth=0.6, alpha=0.6)
             ax.plot([], [], color=colour, label=f"$a_j {'>' if sign > 0 else '<'} 0$ now")
-        ax.axhline(NEAR, color=plot.GUIDE, linestyle="--", linewidth=0.8)
-        ax.set(xlim=(0, STEPS / 3), ylim=(0, 100), yticks=range(0, 91, 30), xlabel="step")
+        guide(ax, y=NEAR)
+        ax.set(xlim=(0, setting.steps / 3), ylim=(0, 100), yticks=range(0, 91, 30), xlabel="step")
         ax.set(ylabel="angle (degrees)", title="(a) neurons and the sum of their class")
         ax.legend()
         ax = axes[0, 1]
         ax.plot(one.step, one.loss, color=plot.PALETTE[1], label="loss")
         ax.plot(one.step, one.norm / one.norm.max(), color=plot.PALETTE[2], label=r"$\|W\|$ / its end")
-        ax.axvline(MOVES, color=plot.GUIDE, linestyle="--", linewidth=0.8)
+        guide(ax, x=setting.moves)
         ax.set(xlabel="step", title="(b) then they grow", ylim=(0, 1.05))
         ax.legend(loc="center right")
         ax = axes[1, 0]
         ax.plot(one.step, one.stable_rank, color=plot.PALETTE[0])
-        ax.axhline(2, color=plot.GUIDE, linestyle="--", linewidth=0.8)
+        guide(ax, y=2)
         ax.set(xlabel="step", yscale="log", title="(c) stable rank", ylabel="stable rank of $W$")
         ax.set_yticks([1, 2, 5, 10, 20], labels=["1", "2", "5", "10", "20"])
         ax.minorticks_off()
@@ -165,60 +183,58 @@ def draw_mnist(runs: xr.Dataset) -> Figure:
     return figure
 
 
+# --- the claims -------------------------------------------------------------------------------------------
+
 MU = Check(
     "μ = min yᵢ yⱼ cos(xᵢ, xⱼ)",
     lambda runs: runs.mu,
     at_least(1e-6, "positive: orthogonally separable"),
 )
 
-MNIST = Experiment(
-    name="mnist",
-    title="MNIST digits 0 and 1: alignment, then growth, then a low stable rank",
-    run=run_mnist,
-    draw=draw_mnist,
-    needs="mnist",
-    cost=200.0,
-    about=(
-        "All 12665 digits 0 and 1, pixels from 0 to 1, centred by their common mean; 50 ReLU neurons, all "
-        "weights N(0, 1e-12), descent on both layers with full batches and the step 2e-3 for 15000 steps, in "
-        "float32. The loss is our choice: the mean exponential loss, with which the growth begins where "
-        "the paper says; the logistic loss pulls half as strongly at first, and takes twice as long."
-    ),
-    claims=(
+
+def claims(setting: Setting) -> tuple[Claim, ...]:
+    """What the paper sees, and why, though its theorem does not hold here."""
+    aligned, moves, steps = setting.aligned, setting.moves, setting.steps
+    return (
         Claim(
-            sentence="The neurons are aligned with their class after about 2000 steps.",
+            id="mnist-aligned",
+            sentence=f"The neurons are aligned with their class after about {aligned} steps.",
             source="rankfall: the paper's experiment, with the exponential loss",
-            metric="share of the living neurons within 10 degrees of the sum of their class, step 2000",
-            measure=lambda runs: _near(runs, "class sum", ALIGNED),
+            metric=f"share of the living neurons within 10 degrees of the sum of their class, step {aligned}",
+            measure=lambda runs: _near(runs, "class sum", aligned),
             expected=at_least(0.9, "almost all, our reading of the figure"),
             note="The loss decides: with the logistic one everything takes twice as many steps.",
         ),
         Claim(
-            sentence="Loss and norm begin to move after about 3000 steps.",
+            id="mnist-growth-begins",
+            sentence=f"Loss and norm begin to move after about {moves} steps.",
             source="rankfall: the paper's experiment, with the exponential loss",
-            metric="first recorded step at which the loss is a tenth below its start / 3000",
-            measure=lambda runs: _moved(runs) / MOVES,
+            metric=f"first recorded step at which the loss is a tenth below its start / {moves}",
+            measure=lambda runs: _moved(runs) / moves,
             expected=between(0.8, 1.2, "a fifth to both sides: our reading of the figure"),
             note="The exponential loss was chosen because this then comes out.",
         ),
         Claim(
+            id="mnist-rank-near-one",
             sentence="The stable rank falls below 2, close to 1.",
             source="ICLR, experiments",
-            metric="stable rank of W after 15000 steps",
+            metric=f"stable rank of W after {steps} steps",
             measure=lambda runs: runs.stable_rank.isel(step=-1),
             expected=between(1.0, 1.2, "close to 1, our reading of the figure"),
         ),
         Claim(
+            id="mnist-rank-two",
             sentence="After the early phase the stable rank of the first layer is at most 2.",
             source="ICLR, Theorem 1",
-            metric="largest stable rank of W from step 3000 on",
-            measure=lambda runs: runs.stable_rank.sel(step=slice(MOVES, None)).max("step"),
+            metric=f"largest stable rank of W from step {moves} on",
+            measure=lambda runs: runs.stable_rank.sel(step=slice(moves, None)).max("step"),
             expected=at_most(2.0, "the number in the theorem"),
             hypotheses=(MU,),
             recorded="outside its hypotheses",
             note="These digits are not orthogonally separable: Theorem 1 does not speak about them.",
         ),
         Claim(
+            id="mnist-not-separable",
             sentence="Centred digits 0 and 1 are not orthogonally separable, whichever pairs one looks at.",
             source="rankfall",
             metric="share of pairs with yᵢ yⱼ cos(xᵢ, xⱼ) ≤ 0: 0 and 0, 1 and 1, 0 and 1",
@@ -226,6 +242,7 @@ MNIST = Experiment(
             expected=at_least(1e-6, "more than none, in each kind"),
         ),
         Claim(
+            id="opposite-class-sums",
             sentence="Centring by the common mean makes the two class sums opposite: one direction, not two.",
             source="rankfall",
             metric="cosine of the sums of the two classes",
@@ -235,6 +252,7 @@ MNIST = Experiment(
             note="While neurons are aligned, a stable rank near 1 comes of it: opposites have rank one.",
         ),
         Claim(
+            id="attractor-near-sum",
             sentence="All that a neuron along it sees still pulls within a degree of the sum of its class.",
             source="rankfall, after Theorem 1",
             metric="angle of the attractor of each sign, Σ yᵢ xᵢ over what it sees, with its class sum",
@@ -243,21 +261,27 @@ MNIST = Experiment(
             note="So the neurons align as in the theorem although its hypothesis fails for some pairs.",
         ),
         Claim(
+            id="growth-rate",
             sentence="Once aligned, and until the loss falls, the neurons grow as the attractor foresees.",
             source="rankfall, after Theorem 1",
-            metric="rate of log ‖W‖ from step 2000 to 2700 / η max |x±| / n, x± the attractors",
-            measure=_rate,
+            metric=(
+                f"rate of log ‖W‖ from step {aligned} to {GROWS * moves:.0f} / η max |x±| / n, "
+                "x± the attractors"
+            ),
+            measure=lambda runs: _rate(setting, runs),
             expected=near(1.0, 0.1, "our reading: the last neurons to turn grow less, and the loss is not 1"),
         ),
         Claim(
+            id="leaves-class-sum",
             sentence="Once the loss falls the neurons leave the sum of their class again.",
             source="rankfall, after Phuong and Lampert",
-            metric="median angle of the neurons with the sum of their class after 15000 steps, degrees",
+            metric=f"median angle of the neurons with the sum of their class after {steps} steps, degrees",
             measure=lambda runs: runs.angle.sel(to="class sum").isel(step=-1).median("neuron"),
             expected=at_least(NEAR, "further than what counts as aligned"),
             form="{:.1f}",
         ),
         Claim(
+            id="signs-change",
             sentence="Output weights change their signs on the way: the start is not balanced.",
             source="rankfall",
             metric="share of the neurons that end with the other sign than they began with",
@@ -265,5 +289,22 @@ MNIST = Experiment(
             expected=at_least(1e-6, "more than none"),
             note="Theorem 1 supposes |aⱼ| = |wⱼ| at the start, where signs stay; here |aⱼ| is 28 times less.",
         ),
+    )
+
+
+MNIST = Experiment(
+    name="mnist",
+    title="MNIST digits 0 and 1: alignment, then growth, then a low stable rank",
+    setting=Setting(),
+    simulation=run_mnist,
+    picture=draw_mnist,
+    statements=claims,
+    needs="mnist",
+    cost=200.0,
+    about=(
+        "All 12665 digits 0 and 1, pixels from 0 to 1, centred by their common mean; 50 ReLU neurons, all "
+        "weights N(0, 1e-12), descent on both layers with full batches and the step 2e-3 for 15000 steps, in "
+        "float32. The loss is our choice: the mean exponential loss, with which the growth begins where "
+        "the paper says; the logistic loss pulls half as strongly at first, and takes twice as long."
     ),
 )

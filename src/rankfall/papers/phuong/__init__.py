@@ -3,7 +3,7 @@
 ICLR 2021. A file for each subject.
 """
 
-from rankfall.papers.experiment import Paper
+from rankfall.papers.lab import Paper
 from rankfall.papers.phuong.digits import DIGITS
 from rankfall.papers.phuong.separable import LIMITS
 from rankfall.papers.phuong.support import SUPPORT

@@ -1,6 +1,7 @@
 """The digits 0 and 1 of MNIST: do the neurons of a sign end along the max-margin vector of its class?"""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +12,10 @@ from rankfall import plot
 from rankfall.data import Data, centre, hard_margin, mnist, pair
 from rankfall.dynamics import descent
 from rankfall.network import Network
-from rankfall.papers.claim import Check, Claim, at_least, at_most
-from rankfall.papers.experiment import Experiment, finished
+from rankfall.papers.lab import Check, Claim, Experiment, at_least, at_most, finished, guide
 from rankfall.papers.phuong.separable import SIGNS, degrees_to
 from rankfall.trajectory import Trajectory
 
-WIDTH, FACTOR, BATCH, STEP, EPOCHS = 100, 0.05, 50, 0.1, 500
-RECORDS = 60  # epochs that are recorded, evenly in their logarithm
 INPUTS: dict[str, Callable[[Data], Data]] = {"pixels": lambda data: data, "centred": centre}
 ENDS = ("class sum", "max margin of the class", "max margin of all")
 
@@ -27,44 +25,59 @@ def _data() -> Data:
     return pair(mnist(), 0, 1)
 
 
-def run_digits(seed: int, place: Path) -> xr.Dataset:
+@dataclass(frozen=True)
+class Setting:
+    """The numbers of the paper's experiment, as others quote it; those that they do not name are ours."""
+
+    load: Callable[[], Data] = _data
+    width: int = 100  # ours
+    factor: float = 0.05  # of all initial weights, as quoted
+    batch: int = 50  # as quoted
+    step: float = 0.1  # as quoted
+    epochs: int = 500  # as quoted
+    records: int = 60  # epochs that are recorded, evenly in their logarithm
+
+
+def run_digits(setting: Setting, seed: int, place: Path) -> xr.Dataset:
     """SGD on the pixels as they are, and less their mean."""
-    digits = _data()
-    made = [_follows(name, change(digits), seed, place) for name, change in INPUTS.items()]
+    digits = setting.load()
+    made = [_follows(setting, name, change(digits), seed, place) for name, change in INPUTS.items()]
     return xr.concat(made, dim=xr.Variable("inputs", list(INPUTS)))
 
 
-def _follows(name: str, data: Data, seed: int, place: Path) -> xr.Dataset:
+def _follows(setting: Setting, name: str, data: Data, seed: int, place: Path) -> xr.Dataset:
     """One run: the directions of both signs, the singular values of both blocks, and the data's geometry."""
-    per_epoch = -(-data.n // BATCH)
-    epochs = np.unique(np.geomspace(1, EPOCHS, RECORDS).round().astype(int))
+    per_epoch = -(-data.n // setting.batch)
+    epochs = np.unique(np.geomspace(1, setting.epochs, setting.records).round().astype(int))
     run = descent(
-        _network(data.dim, seed),
+        _network(setting, data.dim, seed),
         data,
         "logistic",
-        STEP,
-        epochs=EPOCHS,
-        batch=BATCH,
+        setting.step,
+        epochs=setting.epochs,
+        batch=setting.batch,
         seed=seed,
         measures=["weights", "stable_rank", "test_accuracy", "log_loss"],
         record=[0, *(per_epoch * epochs)],
         checkpoint=place / f"{name}.nc",
     )
-    return _measured(finished(run), data).assign_coords(epoch=[0, *epochs]).assign(_pairs(data))
+    return (
+        _measured(setting.width, finished(run), data).assign_coords(epoch=[0, *epochs]).assign(_pairs(data))
+    )
 
 
-def _network(dim: int, seed: int) -> Network:
+def _network(setting: Setting, dim: int, seed: int) -> Network:
     """PyTorch's default start without biases, uniform within 1/√in, times the factor."""
     rng = np.random.default_rng(seed)
-    shapes = ((WIDTH, dim), (1, WIDTH))
-    weights = [FACTOR / np.sqrt(fan) * rng.uniform(-1, 1, (out, fan)) for out, fan in shapes]
+    shapes = ((setting.width, dim), (1, setting.width))
+    weights = [setting.factor / np.sqrt(fan) * rng.uniform(-1, 1, (out, fan)) for out, fan in shapes]
     return Network(weights).astype(np.float32)
 
 
-def _measured(run: Trajectory, data: Data) -> xr.Dataset:
+def _measured(width: int, run: Trajectory, data: Data) -> xr.Dataset:
     x, y = data.x.astype(np.float64), data.y
     theta = run["weights"].values.astype(np.float64)
-    w, a = theta[:, : WIDTH * data.dim].reshape(len(theta), WIDTH, -1), theta[:, WIDTH * data.dim :]
+    w, a = theta[:, : width * data.dim].reshape(len(theta), width, -1), theta[:, width * data.dim :]
     angles, second = [], []
     everything = _widest(x, y)
     for sign in SIGNS:
@@ -125,7 +138,7 @@ def _angle(runs: xr.Dataset, inputs: str, of: str) -> xr.DataArray:
     return _last(runs, "angle", inputs).sel(of=of)
 
 
-def draw_digits(runs: xr.Dataset) -> Figure:
+def draw_digits(setting: Setting, runs: xr.Dataset) -> Figure:
     """A row for each kind of inputs: the angles, the stable rank, and the second singular values."""
     with plot.style():
         figure, axes = plot.panels(3, len(INPUTS))
@@ -140,7 +153,7 @@ def draw_digits(runs: xr.Dataset) -> Figure:
             row[0].set(ylabel="angle (degrees)", title=f"{inputs}: where neurons point", ylim=(0, None))
             row[1].plot(one.epoch, one.stable_rank, color=plot.PALETTE[2])
             row[1].set(ylabel="stable rank of $W$", title="stable rank", ylim=(1, 1.4))
-            row[2].axhline(0.1, color=plot.GUIDE, linestyle="--", linewidth=0.8)
+            guide(row[2], y=0.1)
             row[2].set(ylabel=r"$\sigma_2 / \sigma_1$", title="singular values of each sign", ylim=(0, 0.45))
             for ax in row:
                 ax.set(xscale="log", xlabel="epoch")
@@ -156,21 +169,11 @@ def _separable(inputs: str) -> Check:
     )
 
 
-DIGITS = Experiment(
-    name="digits",
-    title="The digits 0 and 1 of MNIST",
-    run=run_digits,
-    draw=draw_digits,
-    needs="mnist",
-    cost=150.0,
-    about=(
-        "As others quote the paper: the digits 0 and 1, a ReLU network with all initial weights scaled by "
-        "0.05, stochastic gradient descent with batches of 50 and steps of 0.1, for 500 epochs. Ours: two "
-        "layers, 100 neurons, no biases, PyTorch's default start before the scaling, the mean logistic loss, "
-        "float32, and both the pixels from 0 to 1 and the same less their mean."
-    ),
-    claims=(
+def claims(setting: Setting) -> tuple[Claim, ...]:
+    """Theorem 1 on digits, as far as it reaches."""
+    return (
         Claim(
+            id="digits-one-direction",
             sentence="After training, the neurons of one sign point in one direction.",
             source="rankfall, after the paper's experiment",
             metric="second singular value of W₊ and of W₋ / the first, pixels",
@@ -178,6 +181,7 @@ DIGITS = Experiment(
             expected=at_most(0.1, "a tenth: our reading, since training is finite"),
         ),
         Claim(
+            id="digits-class-margin",
             sentence="After training, the neurons of a sign point to the max-margin vector of its class.",
             source="Theorem 1",
             metric="angle (degrees) of Σ |aⱼ| wⱼ with the max-margin vector of its class, each sign, pixels",
@@ -188,6 +192,7 @@ DIGITS = Experiment(
             note="Pixels are not negative, so zeros and ones are not orthogonally separable.",
         ),
         Claim(
+            id="centred-class-margin",
             sentence="On centred digits the neurons of a sign point to the max-margin vector of its class.",
             source="Theorem 1, on centred digits",
             metric="angle (degrees) of Σ |aⱼ| wⱼ with the max-margin vector of its class, each sign, centred",
@@ -197,6 +202,7 @@ DIGITS = Experiment(
             recorded="outside its hypotheses",
         ),
         Claim(
+            id="centred-one-direction",
             sentence="On centred digits too the neurons of one sign point in one direction.",
             source="rankfall: the other reading of the inputs",
             metric="second singular value of W₊ and of W₋ / the first, centred",
@@ -206,6 +212,7 @@ DIGITS = Experiment(
             note="They do in the first epochs, and part as training goes on.",
         ),
         Claim(
+            id="pixels-not-separable",
             sentence="As pixels all images agree: almost every pair of a 0 and a 1 violates the hypothesis.",
             source="rankfall",
             metric="share of the pairs of a 0 and a 1 with ⟨xᵢ, xⱼ⟩ > 0, pixels",
@@ -214,6 +221,7 @@ DIGITS = Experiment(
             form="{:.4f}",
         ),
         Claim(
+            id="common-margin-vector",
             sentence="On pixels neurons end nearer to the max-margin vector of all images than of a class.",
             source="rankfall",
             metric="angle with the vector of all images / with that of the class, at the end, pixels",
@@ -223,5 +231,22 @@ DIGITS = Experiment(
             ),
             expected=at_most(1.0, "nearer to the one than to the other"),
         ),
+    )
+
+
+DIGITS = Experiment(
+    name="digits",
+    title="The digits 0 and 1 of MNIST",
+    setting=Setting(),
+    simulation=run_digits,
+    picture=draw_digits,
+    statements=claims,
+    needs="mnist",
+    cost=150.0,
+    about=(
+        "As others quote the paper: the digits 0 and 1, a ReLU network with all initial weights scaled by "
+        "0.05, stochastic gradient descent with batches of 50 and steps of 0.1, for 500 epochs. Ours: two "
+        "layers, 100 neurons, no biases, PyTorch's default start before the scaling, the mean logistic loss, "
+        "float32, and both the pixels from 0 to 1 and the same less their mean."
     ),
 )

@@ -1,5 +1,7 @@
 """Theorem 1: orthogonally separable data end as one neuron a class."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
@@ -10,8 +12,19 @@ from rankfall.dynamics import Until, exact_flow
 from rankfall.limits import Limit, limit
 from rankfall.loss import logistic
 from rankfall.network import Network
-from rankfall.papers.claim import Check, Claim, at_least, at_most, near, with_certificates
-from rankfall.papers.experiment import Experiment, finished
+from rankfall.papers.lab import (
+    Check,
+    Claim,
+    Experiment,
+    all_reached,
+    at_least,
+    at_most,
+    finished,
+    guide,
+    near,
+    seed_lines,
+    with_certificates,
+)
 from rankfall.theory.assessment import assessed
 from rankfall.theory.early_flow import EarlyFlow
 from rankfall.theory.phuong_lampert import RESULTS, ClassMargins, class_margins, learning
@@ -20,23 +33,38 @@ from rankfall.trajectory import Trajectory
 
 SIGNS = (1, -1)
 VANISHED = 1e-8  # a neuron shorter than this part of the longest is none
-
-N, DIM, WIDTH, SCALE = 12, 6, 20, 1e-4
-LOG_TIMES = np.linspace(1.0, 40.0, 53)  # ln t of the records
 WINDOW = 1.0  # degrees
 END = "limit"  # its certificate
 
 
-def run_limits(seed: int) -> xr.Dataset:
+@dataclass(frozen=True)
+class Setting:
+    """The theorem has no numbers of its own: all of these are ours."""
+
+    n: int = 12
+    dim: int = 6
+    width: int = 20
+    scale: float = 1e-4  # the norm of a layer at the start
+    late: float = 40.0  # ln t up to which the flow is followed
+    records: int = 53
+
+    @property
+    def log_times(self) -> np.ndarray:
+        """The ln t of the records."""
+        return np.linspace(1.0, self.late, self.records)
+
+
+def run_limits(setting: Setting, seed: int) -> xr.Dataset:
     """The directions of both signs over time, and the limit."""
-    data = orthogonally_separable(n=N, dim=DIM, seed=seed)
-    s = Situation(Network.balanced((DIM, WIDTH, 1), slope=0.0, scale=SCALE, seed=seed), data, logistic)
+    data = orthogonally_separable(n=setting.n, dim=setting.dim, seed=seed)
+    widths = (setting.dim, setting.width, 1)
+    s = Situation(Network.balanced(widths, slope=0.0, scale=setting.scale, seed=seed), data, logistic)
     ends = class_margins(s.x, s.y)
     assert ends is not None  # orthogonally separable
-    until = Until(log_time=float(LOG_TIMES[-1]))
+    until = Until(log_time=setting.late)
     run = finished(exact_flow(s.network, data, s.loss, until, clock="loss", measures=["weights"], show=False))
     end = limit(run, data, s.loss, optimality=False, show=False)
-    found = xr.merge([_directions(run, s, ends), _at_the_end(end, s, ends)])
+    found = xr.merge([_directions(setting, run, s, ends), _at_the_end(end, s, ends)])
     return with_certificates(found, seed, {END: end})
 
 
@@ -46,7 +74,7 @@ def degrees_to(vectors: np.ndarray, unit: np.ndarray) -> np.ndarray:
     return np.asarray(np.degrees(2 * np.arcsin(np.minimum(np.linalg.norm(units - unit, axis=-1) / 2, 1))))
 
 
-def _directions(run: Trajectory, s: Situation, ends: ClassMargins) -> xr.Dataset:
+def _directions(setting: Setting, run: Trajectory, s: Situation, ends: ClassMargins) -> xr.Dataset:
     """Angles of sum |a_j| w_j of each sign with the sum of its class, and with its max-margin vector."""
     theta = run["weights"].values
     w = theta[:, : s.w.size].reshape(-1, *s.w.shape)
@@ -58,7 +86,7 @@ def _directions(run: Trajectory, s: Situation, ends: ClassMargins) -> xr.Dataset
         total /= np.linalg.norm(total)
         sums = np.einsum("tj,tjd->td", strengths, w)
         to = [degrees_to(sums, unit) for unit in (total, margin)]
-        angles.append([np.interp(LOG_TIMES, times, angle) for angle in to])
+        angles.append([np.interp(setting.log_times, times, angle) for angle in to])
         sorted_out.append([np.interp(early, times, angle) for angle in to])
         apart.append(degrees_to(total, margin))
     return xr.Dataset(
@@ -68,7 +96,7 @@ def _directions(run: Trajectory, s: Situation, ends: ClassMargins) -> xr.Dataset
             "apart": ("sign", np.array(apart)),
             "early": early,
         },
-        {"sign": list(SIGNS), "of": ["class sum", "max-margin vector"], "log_time": LOG_TIMES},
+        {"sign": list(SIGNS), "of": ["class sum", "max-margin vector"], "log_time": setting.log_times},
     )
 
 
@@ -98,17 +126,17 @@ def _at_the_end(end: Limit, s: Situation, ends: ClassMargins) -> xr.Dataset:
     )
 
 
-def draw_limits(runs: xr.Dataset) -> Figure:
+def draw_limits(setting: Setting, runs: xr.Dataset) -> Figure:
     """Angles over time, strengths and stable ranks against their predictions."""
-    since = LOG_TIMES / np.log(10)
+    since = setting.log_times / np.log(10)
     with plot.style():
         figure, axes = plot.panels(3)
         left, middle, right = axes[0]
         for i, of in enumerate(runs.of.values):
             lines = runs.angle.sel(of=of, sign=1).transpose("log_time", "seed")
-            left.plot(since, lines, color=plot.PALETTE[i], linewidth=0.5, alpha=0.35)
+            seed_lines(left, since, lines, plot.PALETTE[i])
             left.plot(since, lines.median("seed"), color=plot.PALETTE[i], label=f"with the {of}")
-        left.axvline(float(runs.early.mean()) / np.log(10), color=plot.GUIDE, linewidth=0.8, linestyle="--")
+        guide(left, x=float(runs.early.mean()) / np.log(10))
         left.set(xlabel=r"time $t$ (power of ten)", ylabel="angle of the positive neurons (degrees)")
         left.set(ylim=(0, 32), title="(a) first the mean, then the margin")
         left.legend()
@@ -135,24 +163,15 @@ _SURE = (
         lambda runs: runs.applies,
         at_least(1.0, "all of them"),
     ),
-    Check("the limits were reached: 1 yes, 0 no", lambda runs: runs.certified, at_least(1.0, "all of them")),
+    all_reached(),
 )
 
-LIMITS = Experiment(
-    name="limits",
-    title="Orthogonally separable data: one neuron a class in the limit",
-    run=run_limits,
-    draw=draw_limits,
-    seeds=20,
-    cost=1.0,
-    about=(
-        "Twelve samples in six dimensions, each class in a cone around its axis, the axes at 135 degrees, "
-        "norms from 1/2 to 3/2. Twenty ReLU neurons from a balanced start of norm 1e-4, gradient flow of "
-        "the mean logistic loss, followed exactly to t = e^40; then the limit, with its certificate. Data "
-        "and sizes are our choice. The early phase ends where an output reaches 0.01."
-    ),
-    claims=(
+
+def claims(setting: Setting) -> tuple[Claim, ...]:
+    """Theorem 1, the strengths that follow, and the way there."""
+    return (
         Claim(
+            id="class-margin-vectors",
             sentence="Every living neuron ends along the max-margin vector of the class of its sign.",
             source="Theorem 1",
             metric="largest angle of a living neuron with u₊ (aⱼ > 0) or u₋ (aⱼ < 0), degrees",
@@ -162,6 +181,7 @@ LIMITS = Experiment(
             proofs=(END,),
         ),
         Claim(
+            id="rank-one",
             sentence="The neurons of one sign have rank one.",
             source="Theorem 1",
             metric="second singular value of W₊ and of W₋ / the first",
@@ -171,6 +191,7 @@ LIMITS = Experiment(
             proofs=(END,),
         ),
         Claim(
+            id="inverse-margins",
             sentence="The strengths of the two signs are as their inverse margins: A : B = 1/γ₊ : 1/γ₋.",
             source="rankfall, after Theorem 1",
             metric="(A/B) / (γ₋/γ₊), with A, B the sums of aⱼ² over each sign",
@@ -184,6 +205,7 @@ LIMITS = Experiment(
             proofs=(END,),
         ),
         Claim(
+            id="stable-rank-formula",
             sentence="The stable rank is 2(A+B)/((A+B) + √((A-B)² + 4AB cos²(u₊, u₋))).",
             source="rankfall, after Theorem 1",
             metric="stable rank of W at the limit / the formula",
@@ -194,6 +216,7 @@ LIMITS = Experiment(
             proofs=(END,),
         ),
         Claim(
+            id="early-class-sums",
             sentence="When the early phase ends, the neurons point to the sum of their class.",
             source="rankfall, after Min et al. 2024",
             metric="angle of Σ |aⱼ| wⱼ of each sign with the sum of its class, degrees",
@@ -204,6 +227,7 @@ LIMITS = Experiment(
             hypotheses=_SURE,
         ),
         Claim(
+            id="turns-later",
             sentence="The sum of its class is not a neuron's end: it turns to the max-margin vector later.",
             source="rankfall",
             metric="angle with the max-margin vector / with the class sum, at the end of the early phase",
@@ -214,6 +238,7 @@ LIMITS = Experiment(
             hypotheses=_SURE,
         ),
         Claim(
+            id="recruited-neurons",
             sentence="Some neurons that see only samples of the other class at the start end alive.",
             source="rankfall",
             metric="such neurons, all seeds together",
@@ -223,5 +248,22 @@ LIMITS = Experiment(
             hypotheses=_SURE,
             note="The other class pushes them away, and with that to their own.",
         ),
+    )
+
+
+LIMITS = Experiment(
+    name="limits",
+    title="Orthogonally separable data: one neuron a class in the limit",
+    setting=Setting(),
+    simulation=run_limits,
+    picture=draw_limits,
+    statements=claims,
+    seeds=20,
+    cost=1.0,
+    about=(
+        "Twelve samples in six dimensions, each class in a cone around its axis, the axes at 135 degrees, "
+        "norms from 1/2 to 3/2. Twenty ReLU neurons from a balanced start of norm 1e-4, gradient flow of "
+        "the mean logistic loss, followed exactly to t = e^40; then the limit, with its certificate. Data "
+        "and sizes are our choice. The early phase ends where an output reaches 0.01."
     ),
 )

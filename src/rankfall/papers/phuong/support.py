@@ -1,5 +1,8 @@
 """Who lives? A neuron that sees no support vector of its class."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
@@ -8,34 +11,48 @@ from rankfall import plot
 from rankfall.data import Data
 from rankfall.limits import limit
 from rankfall.network import Network
-from rankfall.papers.claim import Check, Claim, at_least, at_most, with_certificates
-from rankfall.papers.experiment import Experiment
+from rankfall.papers.lab import Check, Claim, Experiment, at_least, at_most, with_certificates
 from rankfall.papers.phuong.separable import VANISHED, degrees_to
 from rankfall.theory.phuong_lampert import class_margins
 
-TURNS = (100, 150, 174)  # degrees: where the neuron starts that sees x_2 alone
-SCALES = (1.0, 0.5, 0.3, 0.2, 0.1, 0.01)
-LENGTHS = np.sqrt([4.6e-3, 1e-6, 1e-4])
+BEYOND = 150  # degrees: from here on the second neuron vanishes, if the start is large
+SMALL = 0.1  # up to this scale it lives
 
 
-def run_support(seed: int) -> xr.Dataset:
+@dataclass(frozen=True)
+class Setting:
+    """The example is ours, and so are its numbers."""
+
+    turns: tuple[int, ...] = (100, 150, 174)  # degrees: where the neuron starts that sees x_2 alone
+    scales: tuple[float, ...] = (1.0, 0.5, 0.3, 0.2, 0.1, 0.01)
+    far: float = 20.0  # the length of x_2
+    squares: tuple[float, ...] = (4.6e-3, 1e-6, 1e-4)  # of the lengths of the three neurons at scale 1
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The lengths of the three neurons at scale 1."""
+        return np.sqrt(self.squares)
+
+
+def run_support(setting: Setting, seed: int) -> xr.Dataset:
     """The limits of three neurons on three samples, from starts of several sizes."""
-    x = np.array([[1, 0], 20 * _unit(85), [0, -1]])
+    turns, scales = setting.turns, setting.scales
+    x = np.array([[1, 0], setting.far * _unit(85), [0, -1]])
     data = Data(x, [1.0, 1.0, -1.0], "a far sample")
     ends = class_margins(data.x, data.y)
     assert ends is not None
-    shape = len(TURNS), len(SCALES)
+    shape = len(turns), len(scales)
     size, off, residual, certified = (np.zeros(shape) for _ in range(4))
     proofs = {}
     for at in np.ndindex(*shape):
-        lengths = SCALES[at[1]] * LENGTHS
-        first = lengths[:, None] * np.array([_unit(85), _unit(TURNS[at[0]]), _unit(-95)])
+        lengths = scales[at[1]] * setting.lengths
+        first = lengths[:, None] * np.array([_unit(85), _unit(turns[at[0]]), _unit(-95)])
         network = Network([first, [lengths * [1, 1, -1]]])
         end = limit(network, data, "exponential", optimality=False, show=False)
         long = np.linalg.norm(end.W, axis=1)
         size[at], residual[at] = long[1] / long[0], max(end.residuals.values())
         off[at], certified[at] = degrees_to(end.W[0], ends.plus), end.reached
-        proofs[_named(TURNS[at[0]], SCALES[at[1]])] = end
+        proofs[_named(turns[at[0]], scales[at[1]])] = end
     names = ("turn", "scale")
     found = xr.Dataset(
         {
@@ -45,7 +62,7 @@ def run_support(seed: int) -> xr.Dataset:
             "certified": (names, certified),
             "pull": float(ends.support[1]),
         },
-        {"turn": list(TURNS), "scale": list(SCALES)},
+        {"turn": list(turns), "scale": list(scales)},
     )
     return with_certificates(found, seed, proofs)
 
@@ -59,22 +76,25 @@ def _unit(degrees: float) -> np.ndarray:
     return np.array([np.cos(np.radians(degrees)), np.sin(np.radians(degrees))])
 
 
-def draw_support(runs: xr.Dataset) -> Figure:
+def draw_support(setting: Setting, runs: xr.Dataset) -> Figure:
     """The data and the starts; the length of the second neuron at the limit over the size of the start."""
+    turns, far = setting.turns, setting.far
     with plot.style():
         figure, axes = plot.panels(2)
         left, right = axes[0]
-        for degrees, colour in zip(TURNS, plot.colours(len(TURNS)), strict=True):
+        for degrees, colour in zip(turns, plot.colours(len(turns)), strict=True):
             left.annotate("", 14 * _unit(degrees), (0, 0), arrowprops={"arrowstyle": "->", "color": colour})
             line = runs.size.isel(seed=0).sel(turn=degrees)
-            plot.simulation(right, SCALES, line, f"{degrees}°", color=colour, linestyle="-", linewidth=0.7)
-        for place, name in (((1, 0), "$x_1$"), (20 * _unit(85), "$x_2$"), ((0, -1), "$x_3$")):
+            plot.simulation(
+                right, setting.scales, line, f"{degrees}°", color=colour, linestyle="-", linewidth=0.7
+            )
+        for place, name in (((1, 0), "$x_1$"), (far * _unit(85), "$x_2$"), ((0, -1), "$x_3$")):
             left.plot(*place, "o", color=plot.PALETTE[1] if name == "$x_3$" else plot.INK, markersize=4)
             left.annotate(name, place, (5, -9 if name == "$x_3$" else 2), textcoords="offset points")
         edge = 16 * _unit(175)
         left.plot([0, edge[0]], [0, edge[1]], color=plot.GUIDE, linestyle="--", linewidth=0.8)
-        left.set(xlim=(-17, 6), ylim=(-3, 23), xlabel="$x$", ylabel="$y$")
-        left.set_title("(a) samples, and three starts of $w_2$")
+        left.set(xlim=(-17, 6), ylim=(-3, far + 3), xlabel="$x$", ylabel="$y$")
+        left.set_title("(a) samples, and the starts of $w_2$")
         right.set(xscale="log", xlabel=r"size $\lambda$ of the start", ylabel=r"$|w_2| / |w_1|$ at the limit")
         right.set_title("(b) does the second neuron live?")
         right.legend(title="start of $w_2$", loc="lower left")
@@ -88,45 +108,62 @@ _UNSUPPORTED = Check(
     "is x₂ a support vector of its class? 1 yes, 0 no", lambda runs: runs.pull, at_most(0.0, "it is not")
 )
 
-SUPPORT = Experiment(
-    name="support",
-    title="Who lives? A neuron that sees no support vector depends on the size of the start",
-    run=run_support,
-    draw=draw_support,
-    cost=8.0,
-    about=(
-        "Ours: x₁ = (1, 0) and x₂, 20 long at 85 degrees, are positive, x₃ = (0, -1) is negative; the "
-        "support vectors are x₁ and x₃. Of three balanced neurons the second sees x₂ alone, being at 100, "
-        "150 or 174 degrees, and is the shortest. The start is scaled by λ; at λ = 1 no output exceeds 0.1."
-    ),
-    claims=(
+
+def _listed(numbers: Sequence[float]) -> str:
+    return " and ".join(f"{number:g}" for number in numbers)
+
+
+def claims(setting: Setting) -> tuple[Claim, ...]:
+    """Who lives, and where the others end."""
+    turns, scales = setting.turns, setting.scales
+    largest, small = max(scales), [scale for scale in scales if scale <= SMALL]
+    beyond = [turn for turn in turns if turn >= BEYOND]
+    return (
         Claim(
+            id="unsupported-vanishes",
             sentence="A neuron that sees a sample of its class, but no support vector, can vanish.",
             source="rankfall",
-            metric="‖w₂‖/‖w₁‖ at the limit from λ = 1, starts at 150 and 174 degrees",
-            measure=lambda runs: runs["size"].sel(scale=1.0)[..., runs.turn >= 150],
+            metric=f"‖w₂‖/‖w₁‖ at the limit from λ = {largest:g}, starts at {_listed(beyond)} degrees",
+            measure=lambda runs: runs["size"].sel(scale=largest)[..., runs.turn >= BEYOND],
             expected=at_most(VANISHED, "shorter than this is none; both end at exactly 0"),
             hypotheses=(_CERTIFIED, _UNSUPPORTED),
-            proofs=tuple(_named(turn, 1.0) for turn in TURNS if turn >= 150),
+            proofs=tuple(_named(turn, largest) for turn in beyond),
             note="The pull of x₂ ends before the neuron has turned to x₁, which pulls for ever.",
         ),
         Claim(
+            id="unsupported-lives",
             sentence="From a start that is small enough a neuron lives that sees no support vector.",
             source="rankfall, after Theorem 1",
-            metric="‖w₂‖/‖w₁‖ at the limit from λ = 0.1 and 0.01, all three starts",
-            measure=lambda runs: runs["size"][..., runs.scale <= 0.1],
+            metric=f"‖w₂‖/‖w₁‖ at the limit from λ = {_listed(small)}, all starts",
+            measure=lambda runs: runs["size"][..., runs.scale <= SMALL],
             expected=at_least(1e-3, "a tenth of the ratio of the lengths at the start, 0.0147"),
             hypotheses=(_CERTIFIED, _UNSUPPORTED),
-            proofs=tuple(_named(turn, scale) for turn in TURNS for scale in SCALES if scale <= 0.1),
+            proofs=tuple(_named(turn, scale) for turn in turns for scale in small),
         ),
         Claim(
-            sentence="The neuron that sees x₁ and x₂ ends along the max-margin vector from all six sizes.",
+            id="any-size",
+            sentence="The neuron that sees x₁ and x₂ ends along the max-margin vector, at every size.",
             source="Theorem 1; beyond small starts rankfall",
             metric="angle of w₁ with u₊, degrees",
             measure=lambda runs: runs.off,
             expected=at_most(1e-5, "limits are known to 1e-10, and directions to the root of it"),
             hypotheses=(_CERTIFIED,),
-            proofs=tuple(_named(turn, scale) for turn in TURNS for scale in SCALES),
+            proofs=tuple(_named(turn, scale) for turn in turns for scale in scales),
         ),
+    )
+
+
+SUPPORT = Experiment(
+    name="support",
+    title="Who lives? A neuron that sees no support vector depends on the size of the start",
+    setting=Setting(),
+    simulation=run_support,
+    picture=draw_support,
+    statements=claims,
+    cost=8.0,
+    about=(
+        "Ours: x₁ = (1, 0) and x₂, 20 long at 85 degrees, are positive, x₃ = (0, -1) is negative; the "
+        "support vectors are x₁ and x₃. Of three balanced neurons the second sees x₂ alone, being at 100, "
+        "150 or 174 degrees, and is the shortest. The start is scaled by λ; at λ = 1 no output exceeds 0.1."
     ),
 )

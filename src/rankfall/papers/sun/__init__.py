@@ -4,7 +4,7 @@ Department of Statistics, University of California, Davis. A file for the synthe
 properties, and one for each set of real data; what these share is in readings.py.
 """
 
-from rankfall.papers.experiment import Paper
+from rankfall.papers.lab import Paper
 from rankfall.papers.sun import autism, cifar, mnist, neuroblastoma, properties, synthetic
 from rankfall.theory.sources import SUN
 

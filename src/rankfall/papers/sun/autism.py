@@ -1,5 +1,7 @@
 """Sun and Tran, Fig. 4 and 5: the stable rank on five genes of the autism data, ReLU and leaky ReLU."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -7,26 +9,23 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from rankfall.data import Data, autism, split
-from rankfall.papers.claim import Check, Claim, at_least, at_most, near
-from rankfall.papers.experiment import Experiment
+from rankfall.papers.lab import Check, Claim, Experiment, at_least, at_most, near
 from rankfall.papers.sun.readings import (
     FAST,
-    NO_GRADIENT,
     READINGS,
     SEED,
     TWO_CLASSES,
+    Curves,
     draw_readings,
     duration,
     ends,
     first_gradient,
     in_float32,
+    no_gradient,
     rise_between,
     two_classes,
 )
 
-WIDTHS = (1000, 128)  # as run, as printed
-STEP, EPOCHS, KEPT = 0.01, 5000, 10  # every tenth epoch is kept
-LATE = 3000  # the epoch from which on the text sees overfitting
 SMALL = 3  # the three smallest values
 VISIBLE = at_least(0.05, "a hundredth of what the stable rank can be; our reading of visible")
 CHANCE = 0.373  # a correlation in 104 samples that is larger has a probability below 1e-4 (t-test)
@@ -36,16 +35,43 @@ def _data() -> Data:
     return in_float32(split(autism(), test=0.2, seed=SEED))
 
 
-def run_figure_4(seed: int, place: Path) -> xr.Dataset:
-    """Stable rank and test accuracy of five networks of each slope, in both readings."""
-    data = _data()
+@dataclass(frozen=True)
+class Setting(Curves):
+    """Section 5, on the autism data: step size and epochs are the same in the text and in the program."""
+
+    width: int = 1000  # as run: the program's
+    printed_width: int = 128  # as printed: the text's
+    step: float = 0.01
+    epochs: int = 5000
+    every: int = 10  # ours: every tenth epoch is kept
+    load: Callable[[], Data] = _data
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        """As run, as printed."""
+        return self.width, self.printed_width
+
+    @property
+    def early(self) -> int:
+        """The epoch at which we look at the networks as printed: 100 of 5000."""
+        return self.epochs // 50
+
+    @property
+    def late(self) -> float:
+        """The epoch from which on the text sees overfitting: 3000 of 5000."""
+        return 3000 * self.epochs / 5000
+
+
+def run_figure_4(setting: Setting, seed: int, place: Path) -> xr.Dataset:
+    """Stable rank and test accuracy of a network for each value and slope, in both readings."""
+    data = setting.load()
     runs = [
-        two_classes(data, reading, width, STEP, EPOCHS, seed, place)
-        for reading, width in zip(READINGS, WIDTHS, strict=True)
+        two_classes(setting, data, reading, width, setting.step, setting.epochs, seed, place)
+        for reading, width in zip(READINGS, setting.widths, strict=True)
     ]
-    kept = xr.concat(runs, dim=xr.Variable("reading", list(READINGS))).isel(epoch=slice(None, None, KEPT))
-    return kept.assign(
-        first_gradient=first_gradient(WIDTHS[0], data),
+    kept = xr.concat(runs, dim=xr.Variable("reading", list(READINGS)))
+    return kept.isel(epoch=slice(None, None, setting.every)).assign(
+        first_gradient=first_gradient(setting.width, setting.values[0], data),
         correlation=(("gene", "other"), np.corrcoef(autism().x.T)),
     )
 
@@ -74,45 +100,34 @@ def _leaky_to_plain(runs: xr.Dataset, reading: str) -> xr.DataArray:
     return ends(runs, reading, "leaky ReLU") / ends(runs, reading, "ReLU")
 
 
-def _late(runs: xr.Dataset, name: str) -> xr.DataArray:
+def _late(setting: Setting, runs: xr.Dataset, name: str) -> xr.DataArray:
     """A measure as run, from the epoch on from which the text sees overfitting."""
     late = runs[name].sel(reading="as run")
-    return late.where(late.epoch >= LATE * EPOCHS / 5000, drop=True)
+    return late.where(late.epoch >= setting.late, drop=True)
 
 
-def _lost(runs: xr.Dataset) -> xr.DataArray:
+def _lost(setting: Setting, runs: xr.Dataset) -> xr.DataArray:
     """By how much the test accuracy falls from then to the end."""
-    late = _late(runs, "test_accuracy")
+    late = _late(setting, runs, "test_accuracy")
     return late.isel(epoch=0) - late.isel(epoch=-1)
 
 
-def _rise(runs: xr.Dataset) -> xr.DataArray:
-    late = _late(runs, "stable_rank")
+def _rise(setting: Setting, runs: xr.Dataset) -> xr.DataArray:
+    late = _late(setting, runs, "stable_rank")
     return late.isel(epoch=-1) / late.min("epoch") - 1
 
 
-def draw_figure_4(runs: xr.Dataset) -> Figure:
+def draw_figure_4(setting: Setting, runs: xr.Dataset) -> Figure:
     """A row for each reading: stable rank with ReLU and with leaky ReLU, and the test accuracy."""
-    names = [f"{reading}, m = {width}" for reading, width in zip(READINGS, WIDTHS, strict=True)]
+    names = [f"{reading}, m = {width}" for reading, width in zip(READINGS, setting.widths, strict=True)]
     return draw_readings(runs, names)
 
 
-AUTISM = Experiment(
-    name="4-5",
-    title="Stable rank on the autism data, ReLU and leaky ReLU, five initial scales",
-    run=run_figure_4,
-    draw=draw_figure_4,
-    seeds=5,
-    cost=25,
-    needs="autism",
-    about=(
-        "83 training and 21 test samples of five genes, unscaled; full batches, step size 0.01, 5000 epochs; "
-        "the stable rank is taken at every epoch, and every tenth is kept. Hidden width 1000 as run, 128 as "
-        "printed. One split, as in the authors' program; five draws of the weights. The stable rank cannot "
-        f"exceed 5, the number of features. {TWO_CLASSES}"
-    ),
-    claims=(
+def claims(setting: Setting) -> tuple[Claim, ...]:
+    """What section 5 says about Fig. 4 and 5, and what else is seen in them."""
+    return (
         Claim(
+            id="genes-orthogonal",
             sentence="The five genes are orthogonal to each other.",
             source="section 5",
             metric="largest |correlation| of two of the five genes over the 104 samples",
@@ -129,6 +144,7 @@ AUTISM = Experiment(
             "network, the genes have cosines of 0.74 to 0.99. The theorems ask for orthogonal samples.",
         ),
         Claim(
+            id="autism-curves-alike",
             sentence="The curves of ReLU and leaky ReLU are much alike.",
             source="section 5, Fig. 4 and 5",
             metric="stable rank of W₁ with leaky ReLU / with ReLU, least and largest of all epochs, as run",
@@ -137,6 +153,7 @@ AUTISM = Experiment(
             form="{:.3f}",
         ),
         Claim(
+            id="autism-same-ends",
             sentence="ReLU and leaky ReLU end at the same stable rank, for each initial scale.",
             source="section 5, Fig. 4 and 5",
             metric="stable rank of W₁ with leaky ReLU / with ReLU, after 5000 epochs, as run",
@@ -145,6 +162,7 @@ AUTISM = Experiment(
             form="{:.3f}",
         ),
         Claim(
+            id="fall-rise-fall",
             sentence="Each curve of the stable rank falls, rises, and falls again.",
             source="section 5, Fig. 4 and 5",
             metric="rise between two falls of each of the ten curves, as run",
@@ -155,6 +173,7 @@ AUTISM = Experiment(
             note="It is so from the three smallest scales, and cannot be seen from the largest.",
         ),
         Claim(
+            id="large-start-no-rise",
             sentence="From the largest initial scale no rise between two falls can be seen, in any draw.",
             source="rankfall",
             metric="rise of the stable rank between two falls, as run, value 1e-3",
@@ -163,6 +182,7 @@ AUTISM = Experiment(
             form="{:.3f}",
         ),
         Claim(
+            id="small-starts-rise",
             sentence="The curves of the three smallest initial scales fall, rise, and fall again.",
             source="rankfall",
             metric="rise of the stable rank between two falls, as run, values 1e-5, 5e-5 and 1e-4",
@@ -171,6 +191,7 @@ AUTISM = Experiment(
             form="{:.2f}",
         ),
         Claim(
+            id="autism-fast-fall",
             sentence="Once the stable rank begins to fall, it converges fast.",
             source="section 5, Fig. 4 and 5",
             metric="part of the run between a tenth and nine tenths of the fall of each curve, as run",
@@ -181,30 +202,34 @@ AUTISM = Experiment(
             note="It does from the two smallest scales.",
         ),
         Claim(
+            id="late-overfitting",
             sentence="After 3000 epochs networks overfit: at some initial scale the test accuracy falls.",
             source="section 5, Fig. 4 and 5; that it is not all scales is our reading",
             metric="largest fall of the test accuracy among the five values from epoch 3000 to 5000, as run",
-            measure=lambda runs: _lost(runs).max("value"),
+            measure=lambda runs: _lost(setting, runs).max("value"),
             expected=at_least(1.5 / 21, "more than one of the 21 test samples: our reading of significant"),
             form="{:.2f}",
         ),
         Claim(
+            id="small-starts-keep-accuracy",
             sentence="With the three smallest initial scales no more than one test sample is lost.",
             source="rankfall",
             metric="fall of the test accuracy from epoch 3000 to 5000, as run, values 1e-5, 5e-5 and 1e-4",
-            measure=lambda runs: _lost(runs).isel(value=slice(SMALL)),
+            measure=lambda runs: _lost(setting, runs).isel(value=slice(SMALL)),
             expected=at_most(1.5 / 21, "one of 21 samples, and not two"),
             form="{:.2f}",
         ),
         Claim(
+            id="steady-rank-while-overfitting",
             sentence="While the networks overfit the stable rank goes on to converge, and rises marginally.",
             source="section 5, Fig. 4 and 5",
             metric="stable rank after 5000 epochs / lowest since epoch 3000 - 1, as run",
-            measure=_rise,
+            measure=lambda runs: _rise(setting, runs),
             expected=at_most(0.05, "marginal: 5 % is what an eye sees, our reading"),
             form="{:.3f}",
         ),
         Claim(
+            id="autism-printed-same-ends",
             sentence="As printed, too, ReLU and leaky ReLU end at the same stable rank.",
             source="rankfall: Fig. 4 and 5 in the reading of the text",
             metric="stable rank of W₁ with leaky ReLU / with ReLU, after 5000 epochs, as printed",
@@ -214,15 +239,34 @@ AUTISM = Experiment(
             form="{:.3f}",
         ),
         Claim(
+            id="autism-printed-collapse",
             sentence="As printed the stable rank is near 1 after a hundred epochs, at every initial scale.",
             source="rankfall",
             metric="stable rank of W₁ after 100 epochs, as printed",
             measure=lambda runs: [
-                ends(runs, "as printed", name, EPOCHS // 50) for name in runs.activation.values
+                ends(runs, "as printed", name, setting.early) for name in runs.activation.values
             ],
             expected=at_most(1.5, "nearer to 1 than to 2"),
             form="{:.2f}",
         ),
-        NO_GRADIENT,
+        no_gradient("autism-no-first-gradient"),
+    )
+
+
+AUTISM = Experiment(
+    name="4-5",
+    title="Stable rank on the autism data, ReLU and leaky ReLU, five initial scales",
+    setting=Setting(),
+    simulation=run_figure_4,
+    picture=draw_figure_4,
+    statements=claims,
+    seeds=5,
+    cost=25,
+    needs="autism",
+    about=(
+        "83 training and 21 test samples of five genes, unscaled; full batches, step size 0.01, 5000 epochs; "
+        "the stable rank is taken at every epoch, and every tenth is kept. Hidden width 1000 as run, 128 as "
+        "printed. One split, as in the authors' program; five draws of the weights. The stable rank cannot "
+        f"exceed 5, the number of features. {TWO_CLASSES}"
     ),
 )

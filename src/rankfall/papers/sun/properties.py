@@ -1,5 +1,7 @@
 """Sun and Tran, section 4: two properties of the limit, on certified limits; and when the second holds."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
@@ -10,44 +12,65 @@ from rankfall.data import Data, nearly_orthogonal, p_orthogonality
 from rankfall.limits import Limit, limit
 from rankfall.loss import exponential
 from rankfall.network import Network
-from rankfall.papers.claim import Check, Claim, at_least, at_most, refuting, with_certificates
-from rankfall.papers.experiment import Experiment
+from rankfall.papers.lab import (
+    Check,
+    Claim,
+    Experiment,
+    at_least,
+    at_most,
+    guide,
+    refuting,
+    with_certificates,
+)
 from rankfall.theory.situation import Situation
 from rankfall.theory.sun_properties import overlap
 
-N, DIM, WIDTH, SIGMA = 10, 784, 100, 1e-4
 RESIDUAL = 1e-9  # of a certificate: what is called certified is 1e-10 or better, as a rule 1e-15
-P = 10.0  # of the nearly orthogonal data: |x|² = 10 n max |<x_i, x_k>|
 SETS = ("nearly orthogonal", "as in Fig. 1")
 SECOND = "In the limit the stable rank of W is at most 2."
 
 
-def mixture(n: int, dim: int, positive: int, seed: int) -> Data:
+def mixture(n: int, dim: int, positive: int, mean_scale: float, seed: int) -> Data:
     """The Gaussian mixture of section 5 with a given number of positive labels."""
     rng = np.random.default_rng(seed)
     y = np.where(np.arange(n) < positive, 1.0, -1.0)
-    mean = rng.normal(0.0, 0.01, dim)
+    mean = rng.normal(0.0, mean_scale, dim)
     return Data(y[:, None] * mean + rng.normal(size=(n, dim)), y, "mixture")
 
 
 # --- the two properties -----------------------------------------------------------------------------------
 
 
-def run_properties(seed: int) -> xr.Dataset:
+@dataclass(frozen=True)
+class Setting:
+    """Sizes and mixture are those of section 5 for Fig. 1; section 4 has no numbers."""
+
+    n: int = 10
+    dim: int = 784
+    mean_scale: float = 0.01  # the standard deviation of the entries of the classes' mean
+    width: int = 100
+    sigma: float = 1e-4  # section 5: one of the five initial scales
+    p: float = 10.0  # ours, of the nearly orthogonal data: |x|² = 10 n max |<x_i, x_k>|
+    norm: float = 28.0  # ours, of their inputs: that of a Gaussian sample in 784 dimensions
+
+
+def run_properties(setting: Setting, seed: int) -> xr.Dataset:
     """The certified limits on two data sets: margins, stable ranks, residuals, and the hypothesis."""
-    positive = int(np.clip(np.random.default_rng(seed).binomial(N, 0.5), 1, N - 1))
+    n, dim = setting.n, setting.dim
+    positive = int(np.clip(np.random.default_rng(seed).binomial(n, 0.5), 1, n - 1))
     sets = (
-        nearly_orthogonal(n=N, dim=DIM, p=P, norm=28.0, seed=seed),
-        mixture(N, DIM, positive, seed),
+        nearly_orthogonal(n=n, dim=dim, p=setting.p, norm=setting.norm, seed=seed),
+        mixture(n, dim, positive, setting.mean_scale, seed),
     )
-    found, ends = zip(*(_properties(data, seed) for data in sets), strict=True)
+    found, ends = zip(*(_properties(setting, data, seed) for data in sets), strict=True)
     false = refutes("sun/property-2", SECOND, "stable rank", "<=", 2.0)
     proofs = {SETS[0]: refuting(ends[0], false), SETS[1]: ends[1]}  # the second set is outside the hypotheses
     return with_certificates(xr.concat(found, dim=xr.Variable("set", list(SETS))), seed, proofs, seeds=2)
 
 
-def _properties(data: Data, seed: int) -> tuple[xr.Dataset, Limit]:
-    network = Network.fixed_second_layer((data.dim, WIDTH, 1), 0.0, SIGMA, seed, bias=True)
+def _properties(setting: Setting, data: Data, seed: int) -> tuple[xr.Dataset, Limit]:
+    widths = (setting.dim, setting.width, 1)
+    network = Network.fixed_second_layer(widths, 0.0, setting.sigma, seed, bias=True)
     end = limit(network, data, "exponential", optimality=False, show=False)
     s = Situation(network, data, exponential)
     found = xr.Dataset(
@@ -93,7 +116,7 @@ def _certified(which: int) -> Check:
     )
 
 
-def draw_properties(runs: xr.Dataset) -> Figure:
+def draw_properties(setting: Setting, runs: xr.Dataset) -> Figure:
     """Stable ranks of the limits for each data set, and how far the margins are from equal."""
     with plot.style():
         figure, ((ranks, margins),) = plot.panels(2)
@@ -103,7 +126,7 @@ def draw_properties(runs: xr.Dataset) -> Figure:
             ranks.plot(spread, values.stable_rank, "o", ms=3, color=colour)
             ranks.plot(spread, values.blocks.max("sign"), "x", ms=3, color=colour, alpha=0.7)
             margins.semilogy(spread, np.maximum(values.spread, 1e-16), "o", ms=3, color=colour)
-        ranks.axhline(2, color=plot.GUIDE, linewidth=0.8, linestyle="--")
+        guide(ranks, y=2)
         ranks.plot([], [], "o", ms=3, color=plot.GUIDE, label="whole matrix")
         ranks.plot([], [], "x", ms=3, color=plot.GUIDE, label="larger of the two sign blocks")
         ranks.legend(loc="lower right")
@@ -119,21 +142,11 @@ def draw_properties(runs: xr.Dataset) -> Figure:
     return figure
 
 
-PROPERTIES = Experiment(
-    name="properties",
-    title="The two properties of section 4, on certified limits",
-    run=run_properties,
-    draw=draw_properties,
-    seeds=20,
-    cost=2.4,
-    about=(
-        "100 ReLU neurons, second layer fixed at ±1/√100, exponential loss, initial weights N(0, 1e-8); "
-        "the limit of gradient flow with its certificate. Two data sets of 10 samples in 784 dimensions: "
-        "nearly orthogonal ones that satisfy the hypothesis, five of each class, and the mixture of Fig. 1 "
-        "with random labels. Both with biases: a bias is one more feature."
-    ),
-    claims=(
+def claims(setting: Setting) -> tuple[Claim, ...]:
+    """The two properties, on data that satisfy the hypothesis and on the paper's own."""
+    return (
         Claim(
+            id="equal-margins",
             sentence="In the limit all margins are equal.",
             source="section 4, property 1",
             metric="max qᵢ / min qᵢ - 1, qᵢ = yᵢ f(xᵢ)",
@@ -145,6 +158,7 @@ PROPERTIES = Experiment(
             note="The report leaves it open; it is true with C = 3, and proved on the page of the theorem.",
         ),
         Claim(
+            id="rank-at-most-two",
             sentence=SECOND,
             source="section 4, property 2",
             metric="stable rank of W in the limit, biases left out",
@@ -158,6 +172,7 @@ PROPERTIES = Experiment(
             note="The report sets out to show it and leaves it open.",
         ),
         Claim(
+            id="own-data-margins",
             sentence="In the limit all margins are equal, on the paper's own data.",
             source="section 4, property 1, with the data of section 5",
             metric="max qᵢ / min qᵢ - 1, qᵢ = yᵢ f(xᵢ)",
@@ -170,6 +185,7 @@ PROPERTIES = Experiment(
             note="These data are not nearly orthogonal. It holds all the same.",
         ),
         Claim(
+            id="own-data-rank",
             sentence="In the limit the stable rank of W is at most 2, on the paper's own data.",
             source="section 4, property 2, with the data of section 5",
             metric="stable rank of W in the limit, biases left out",
@@ -180,44 +196,89 @@ PROPERTIES = Experiment(
             proofs=SETS[1:],
             form="{:.2f}",
         ),
+    )
+
+
+PROPERTIES = Experiment(
+    name="properties",
+    title="The two properties of section 4, on certified limits",
+    setting=Setting(),
+    simulation=run_properties,
+    picture=draw_properties,
+    statements=claims,
+    seeds=20,
+    cost=2.4,
+    about=(
+        "100 ReLU neurons, second layer fixed at ±1/√100, exponential loss, initial weights N(0, 1e-8); "
+        "the limit of gradient flow with its certificate. Two data sets of 10 samples in 784 dimensions: "
+        "nearly orthogonal ones that satisfy the hypothesis, five of each class, and the mixture of Fig. 1 "
+        "with random labels. Both with biases: a bias is one more feature."
     ),
 )
 
 
 # --- the map: when would property 2 hold? -----------------------------------------------------------------
 
-SLOPES = (0.0, 0.1, 0.5)
-RATIOS = (10, 80, 800)  # d / n
-POSITIVE = (2, 5)  # labels +1 among the ten
-MAP_WIDTH = 12
+FAR = 80  # the d/n from which on a small slope is enough
 
 
-def run_map(seed: int) -> xr.Dataset:
+@dataclass(frozen=True)
+class MapSetting:
+    """The mixture is that of section 5; the map is ours."""
+
+    n: int = 10
+    mean_scale: float = 0.01  # the standard deviation of the entries of the classes' mean
+    slopes: tuple[float, ...] = (0.0, 0.1, 0.5)
+    ratios: tuple[int, ...] = (10, 80, 800)  # d / n
+    shares: tuple[float, ...] = (0.2, 0.5)  # of the positive labels, in rising order
+    width: int = 12
+    sigma: float = 1e-4
+
+    @property
+    def positives(self) -> tuple[int, ...]:
+        """The numbers of positive labels; there is one at least, and a negative one."""
+        return tuple(min(max(round(share * self.n), 1), self.n - 1) for share in self.shares)
+
+    @property
+    def balanced(self) -> int:
+        """The number of positive labels that comes nearest to a half."""
+        return min(self.positives, key=lambda positive: abs(2 * positive - self.n))
+
+
+def run_map(setting: MapSetting, seed: int) -> xr.Dataset:
     """The stable rank of the certified limit for every slope, ratio d / n and balance of the labels."""
-    shape = (len(SLOPES), len(RATIOS), len(POSITIVE))
+    slopes, ratios, positives = setting.slopes, setting.ratios, setting.positives
+    shape = (len(slopes), len(ratios), len(positives))
     ranks, certified, proofs = np.empty(shape), np.empty(shape), {}
     for place in np.ndindex(shape):
-        slope, ratio, positive = SLOPES[place[0]], RATIOS[place[1]], POSITIVE[place[2]]
-        data = mixture(N, ratio * N, positive, seed)
-        network = Network.fixed_second_layer((data.dim, MAP_WIDTH, 1), slope, SIGMA, seed)
+        slope, ratio, positive = slopes[place[0]], ratios[place[1]], positives[place[2]]
+        data = mixture(setting.n, ratio * setting.n, positive, setting.mean_scale, seed)
+        network = Network.fixed_second_layer((data.dim, setting.width, 1), slope, setting.sigma, seed)
         end = limit(network, data, "exponential", optimality=False, show=False)
         ranks[place], certified[place] = end.stable_rank, end.certified
         proofs[_named(slope, ratio, positive)] = end
     dims = ("slope", "ratio", "positive")
     found = xr.Dataset(
         {"stable_rank": (dims, ranks), "certified": (dims, certified)},
-        coords={"slope": list(SLOPES), "ratio": list(RATIOS), "positive": list(POSITIVE)},
+        coords={"slope": list(slopes), "ratio": list(ratios), "positive": list(positives)},
     )
-    return with_certificates(found, seed, {name: proofs[name] for name in (*LOW, HIGHER) if name in proofs})
+    kept = (*_low(setting, *slopes), _higher(setting))
+    return with_certificates(found, seed, {name: proofs[name] for name in kept if name in proofs})
 
 
 def _named(slope: float, ratio: int, positive: int) -> str:
     return f"slope {slope:g}, d/n {ratio}, {positive} positive"
 
 
-# Certificates hold the data: those with d/n = 800 would be a megabyte each.
-LOW = tuple(_named(slope, 10, positive) for slope in SLOPES for positive in POSITIVE)
-HIGHER = _named(0.1, 80, 5)
+def _low(setting: MapSetting, *slopes: float) -> tuple[str, ...]:
+    """The limits whose certificates are kept: these hold the data, a megabyte each where d/n is 800."""
+    lowest = min(setting.ratios)
+    return tuple(_named(slope, lowest, positive) for slope in slopes for positive in setting.positives)
+
+
+def _higher(setting: MapSetting) -> str:
+    """One more, with a larger d/n."""
+    return _named(0.1, FAR, setting.balanced)
 
 
 def _ranks(runs: xr.Dataset) -> xr.DataArray:
@@ -225,72 +286,91 @@ def _ranks(runs: xr.Dataset) -> xr.DataArray:
     return runs.stable_rank.where(runs.certified == 1)
 
 
-def draw_map(runs: xr.Dataset) -> Figure:
+def _at(runs: xr.Dataset, **places: list[float]) -> xr.DataArray:
+    """Those of them at some slopes, ratios or balances: at none, if there were no runs there."""
+    ran = {name: [value for value in wanted if value in runs[name]] for name, wanted in places.items()}
+    return _ranks(runs).sel(ran)
+
+
+def draw_map(setting: MapSetting, runs: xr.Dataset) -> Figure:
     """A panel for each balance: the stable rank against d / n for each slope, every seed a dot."""
     with plot.style():
-        figure, (axes,) = plot.panels(len(POSITIVE))
-        for ax, positive in zip(axes, POSITIVE, strict=True):
-            for colour, slope in zip(plot.colours(len(SLOPES)), SLOPES, strict=True):
+        figure, (axes,) = plot.panels(len(setting.positives))
+        for ax, positive in zip(axes, setting.positives, strict=True):
+            colours = plot.colours(len(setting.slopes))
+            for place, (colour, slope) in enumerate(zip(colours, setting.slopes, strict=True)):
                 values = _ranks(runs).sel(slope=slope, positive=positive).transpose("ratio", "seed")
-                shift = 1 + 0.08 * (SLOPES.index(slope) - 1)
-                ax.plot(np.array(RATIOS) * shift, values, "o", ms=2, color=colour, alpha=0.4)
-                ax.plot(np.array(RATIOS) * shift, values.median("seed"), color=colour, label=f"{slope:g}")
-            ax.axhline(2, color=plot.GUIDE, linewidth=0.8, linestyle="--")
+                shifted = np.array(setting.ratios) * (1 + 0.08 * (place - 1))  # beside each other
+                ax.plot(shifted, values, "o", ms=2, color=colour, alpha=0.4)
+                ax.plot(shifted, values.median("seed"), color=colour, label=f"{slope:g}")
+            guide(ax, y=2)
             ax.set(
                 xscale="log", xlabel=r"$d\,/\,n$", ylabel=r"stable rank of $W$ in the limit", ylim=(0.9, 3.7)
             )
-            ax.set_title(f"{positive} of {N} labels positive")
+            ax.set_title(f"{positive} of {setting.n} labels positive")
         axes[0].legend(title=r"slope $\gamma$", ncols=2)
     return figure
 
 
-MAP = Experiment(
-    name="map",
-    title="When would property 2 hold? The stable rank of the limit over slope, d/n and label balance",
-    run=run_map,
-    draw=draw_map,
-    seeds=20,
-    cost=2.5,
-    about=(
-        "The mixture of section 5 with 10 samples, without biases, 12 neurons, certified limits of gradient "
-        "flow with the exponential loss, for three slopes, three ratios d/n and two balances of the labels."
-    ),
-    claims=(
+def map_claims(setting: MapSetting) -> tuple[Claim, ...]:
+    """Where property 2 holds and where it does not."""
+    return (
         Claim(
+            id="relu-above-two",
             sentence="For ReLU and balanced labels the limit exceeds 2 in most draws, at every d/n.",
             source="rankfall",
             metric="share of the draws with a stable rank above 2, for each d/n",
-            measure=lambda runs: (_ranks(runs).sel(slope=0.0, positive=5) > 2).mean("seed"),
+            measure=lambda runs: (_at(runs, slope=[0.0], positive=[setting.balanced]) > 2).mean("seed"),
             expected=at_least(0.5, "most"),
-            proofs=(_named(0.0, 10, 5),),
+            proofs=(_named(0.0, min(setting.ratios), setting.balanced),),
             form="{:.2f}",
         ),
         Claim(
+            id="slope-half-suffices",
             sentence="A slope of 0.5 is enough for property 2, at every d/n and balance.",
             source="rankfall",
             metric="stable rank of W in the limit, slope 0.5",
-            measure=lambda runs: _ranks(runs).sel(slope=0.5),
+            measure=lambda runs: _at(runs, slope=[0.5]),
             expected=at_most(2.0, "the bound of property 2"),
-            proofs=(_named(0.5, 10, 2), _named(0.5, 10, 5)),
+            proofs=_low(setting, 0.5),
             form="{:.2f}",
         ),
         Claim(
+            id="slope-tenth-suffices",
             sentence="A slope of 0.1 is enough once d/n is 80, at every balance.",
             source="rankfall",
             metric="stable rank of W in the limit, slope 0.1, d/n = 80 and 800",
-            measure=lambda runs: _ranks(runs).sel(slope=0.1, ratio=[80, 800]),
+            measure=lambda runs: _at(
+                runs, slope=[0.1], ratio=[ratio for ratio in setting.ratios if ratio >= FAR]
+            ),
             expected=at_most(2.0, "the bound of property 2"),
-            proofs=(HIGHER,),
+            proofs=(_higher(setting),),
             form="{:.2f}",
         ),
         Claim(
+            id="imbalance-lowers-rank",
             sentence="Unbalanced labels lower the stable rank: on average, for every slope and d/n.",
             source="rankfall",
             metric="mean stable rank with 5 of 10 labels positive minus that with 2 of 10",
             measure=lambda runs: _ranks(runs).mean("seed").diff("positive"),
             expected=at_least(0.0, "the sign is the claim"),
-            proofs=LOW,
+            proofs=_low(setting, *setting.slopes),
             form="{:.2f}",
         ),
+    )
+
+
+MAP = Experiment(
+    name="map",
+    title="When would property 2 hold? The stable rank of the limit over slope, d/n and label balance",
+    setting=MapSetting(),
+    simulation=run_map,
+    picture=draw_map,
+    statements=map_claims,
+    seeds=20,
+    cost=2.5,
+    about=(
+        "The mixture of section 5 with 10 samples, without biases, 12 neurons, certified limits of gradient "
+        "flow with the exponential loss, for three slopes, three ratios d/n and two balances of the labels."
     ),
 )

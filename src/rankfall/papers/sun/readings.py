@@ -1,6 +1,7 @@
 """Sun and Tran on real data: the networks as the text has them and as the authors' program made them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,10 @@ from rankfall import plot
 from rankfall.data import Data, pair
 from rankfall.dynamics import descent
 from rankfall.network import Network
-from rankfall.papers.claim import Claim, at_most
-from rankfall.papers.experiment import finished
+from rankfall.papers.lab import Claim, at_most, finished
 from rankfall.trajectory import Trajectory
 
-VALUES = (1e-5, 5e-5, 1e-4, 5e-4, 1e-3)
-SLOPES = {"ReLU": 0.0, "leaky ReLU": 0.01}
+VALUES = (1e-5, 5e-5, 1e-4, 5e-4, 1e-3)  # section 5, of all figures
 READINGS = ("as run", "as printed")
 FILES = {"as run": "run", "as printed": "printed"}  # the names of checkpoints
 SEED = 42  # the authors'; the further draws take the numbers after it
@@ -37,6 +36,19 @@ TWO_CLASSES = _ABOUT.format("there is one output with the logistic loss, half of
 TEN_CLASSES = _ABOUT.format(
     "each of the ten outputs has signs of its own, drawn at random, with the cross-entropy here too"
 )
+
+
+@dataclass(frozen=True)
+class Curves:
+    """What the figures with ReLU and leaky ReLU share: a curve for each initial scale and activation."""
+
+    values: tuple[float, ...] = VALUES  # the initial scales, in rising order
+    slope: float = 0.01  # of the leaky ReLU; the authors' program
+
+    @property
+    def slopes(self) -> dict[str, float]:
+        """The slopes of the two activations."""
+        return {"ReLU": 0.0, "leaky ReLU": self.slope}
 
 
 def as_run(widths: Sequence[int], slope: float, value: float, seed: int) -> Network:
@@ -84,17 +96,24 @@ def by_epoch(run: Trajectory, steps: int = 1) -> xr.Dataset:
 
 
 def two_classes(
-    data: Data, reading: str, width: int, step: float, epochs: int, seed: int, place: Path | None = None
+    setting: Curves,
+    data: Data,
+    reading: str,
+    width: int,
+    step: float,
+    epochs: int,
+    seed: int,
+    place: Path | None = None,
 ) -> xr.Dataset:
-    """Train the ten networks of a data set with classes 0 and 1 together, in full batches.
+    """Train all networks of a data set with classes 0 and 1 together, in full batches.
 
     As run they have two outputs and the cross-entropy, as printed one output and the logistic loss. Where a
     `place` is given there are checkpoints in it.
     """
-    first = reading == READINGS[0]
+    first, values = reading == READINGS[0], setting.values
     made, widths = (as_run, (data.dim, width, 2)) if first else (as_printed, (data.dim, width, 1))
     run = descent(
-        [made(widths, slope, value, seed) for slope in SLOPES.values() for value in VALUES],
+        [made(widths, slope, value, seed) for slope in setting.slopes.values() for value in values],
         data if first else pair(data, 1, 0),
         "cross_entropy" if first else "logistic",
         step,
@@ -104,11 +123,11 @@ def two_classes(
     )
     kept = by_epoch(finished(run))
     parts = [
-        kept.isel(network=slice(i * len(VALUES), (i + 1) * len(VALUES))).rename(network="value")
-        for i in range(len(SLOPES))
+        kept.isel(network=slice(i * len(values), (i + 1) * len(values))).rename(network="value")
+        for i in range(len(setting.slopes))
     ]
-    named = [part.assign_coords(value=list(VALUES)) for part in parts]
-    return xr.concat(named, dim=xr.Variable("activation", list(SLOPES)))
+    named = [part.assign_coords(value=list(values)) for part in parts]
+    return xr.concat(named, dim=xr.Variable("activation", list(setting.slopes)))
 
 
 def ten_classes(
@@ -129,10 +148,10 @@ def ten_classes(
     return by_epoch(finished(run), -(-data.n // options["batch"]))
 
 
-def first_gradient(width: int, data: Data) -> float:
+def first_gradient(width: int, value: float, data: Data) -> float:
     """The gradient of the first layer as run at the start, as a part of that of the second, in float64."""
     outputs = int(data.y.max()) + 1
-    network = Network.constant_second_layer((data.dim, width, outputs), 0.0, VALUES[0], SEED)
+    network = Network.constant_second_layer((data.dim, width, outputs), 0.0, value, SEED)
     x = np.column_stack([data.x.astype(np.float64), np.ones(data.n)])  # the bias is one more feature
     before = x[:, :-1] @ network.weights[0].T
     hidden = np.column_stack([np.maximum(before, 0.0), np.ones(data.n)])
@@ -211,7 +230,7 @@ def _height(ax: Axes, ranks: xr.DataArray) -> None:
 
 def curves(ax: Axes, values: xr.DataArray, dashed: bool = False, band: bool = True) -> None:
     """A line for each value: the mean over the draws, within the band of all of them."""
-    for value, colour in zip(VALUES, plot.colours(len(VALUES)), strict=True):
+    for value, colour in zip(values.value.values, plot.colours(values.sizes["value"]), strict=True):
         lines = values.sel(value=value)
         style = {"color": colour, "linestyle": "--" if dashed else "-", "linewidth": 1.1}
         ax.plot(values.epoch, lines.mean("seed"), label=f"{value:g}", **style)
@@ -223,16 +242,19 @@ def curves(ax: Axes, values: xr.DataArray, dashed: bool = False, band: bool = Tr
 def legend(figure: Figure, ax: Axes) -> None:
     """The values, below all panels, where they cover nothing."""
     lines, labels = ax.get_legend_handles_labels()
-    figure.legend(lines, labels, title="value", loc="outside lower center", ncols=len(VALUES))
+    figure.legend(lines, labels, title="value", loc="outside lower center", ncols=len(lines))
 
 
-NO_GRADIENT = Claim(
-    sentence="As run the first layer does not move in the first step: its gradient is zero.",
-    source="rankfall",
-    metric="norm of the gradient in W₁ and its bias / that in W₂ and its bias, at the start, in float64",
-    measure=lambda runs: runs.first_gradient,
-    expected=at_most(1e-12, "zero but for rounding in double precision"),
-    form="{:.0e}",
-    note="A theorem: all outputs are equal, and the residuals of the cross-entropy of a sample add up to "
-    "zero. It holds for every start of the first layer; what moves first is the second layer.",
-)
+def no_gradient(name: str) -> Claim:
+    """That the first step does not move the first layer: the claim of this name."""
+    return Claim(
+        id=name,
+        sentence="As run the first layer does not move in the first step: its gradient is zero.",
+        source="rankfall",
+        metric="norm of the gradient in W₁ and its bias / that in W₂ and its bias, at the start, in float64",
+        measure=lambda runs: runs.first_gradient,
+        expected=at_most(1e-12, "zero but for rounding in double precision"),
+        form="{:.0e}",
+        note="A theorem: all outputs are equal, and the residuals of the cross-entropy of a sample add up to "
+        "zero. It holds for every start of the first layer; what moves first is the second layer.",
+    )

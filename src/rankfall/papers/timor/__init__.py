@@ -1,6 +1,6 @@
 """Timor, Vardi and Shamir: Implicit regularization towards rank minimization in ReLU networks. ALT 2023."""
 
-from rankfall.papers.experiment import Paper
+from rankfall.papers.lab import Paper
 from rankfall.papers.timor.depth import DEPTH
 from rankfall.papers.timor.ranks import ANGLES_FROM_ZERO, RANKS
 from rankfall.theory.sources import TIMOR

@@ -1,42 +1,57 @@
 """Theorems 4 and 5: the layers of deep networks of least norm are near to low rank."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 from scipy.optimize import minimize
 
 from rankfall import plot
-from rankfall.papers.claim import Check, Claim, at_least, at_most
-from rankfall.papers.experiment import Experiment
+from rankfall.papers.lab import Check, Claim, Experiment, at_least, at_most
 from rankfall.theory.least_norm import interpolation_bound, margin_bound
 
-DEPTHS = (2, 3, 4, 6)
-SEARCHES = 4  # local searches for each network of least norm
 PROBLEMS = ("interpolation", "margin")
+SHALLOW = 2  # the depth of the network that is made deeper
 
 
-def run_depth(seed: int) -> xr.Dataset:
+@dataclass(frozen=True)
+class Setting:
+    """The theorems are for any depths; all of these are ours."""
+
+    depths: tuple[int, ...] = (2, 3, 4, 6)
+    searches: int = 4  # local searches for each network of least norm
+    iterations: int = 300  # the most that a search takes
+
+    @property
+    def all_depths(self) -> tuple[int, ...]:
+        """The depths in order; the bounds rest on the network of depth 2, so it is always among them."""
+        return tuple(sorted({SHALLOW, *self.depths}))
+
+
+def run_depth(setting: Setting, seed: int) -> xr.Dataset:
     """Networks of least norm, two neurons wide, of several depths: their ratios and norms, and the bounds."""
     rng = np.random.default_rng(seed)
-    return xr.concat([_least_norms(rng, p) for p in PROBLEMS], dim=xr.Variable("problem", list(PROBLEMS)))
+    found = [_least_norms(setting, rng, problem) for problem in PROBLEMS]
+    return xr.concat(found, dim=xr.Variable("problem", list(PROBLEMS)))
 
 
-def _least_norms(rng: np.random.Generator, problem: str) -> xr.Dataset:
+def _least_norms(setting: Setting, rng: np.random.Generator, problem: str) -> xr.Dataset:
     x, y, teacher = _problem(rng, problem)
     bound = margin_bound if problem == "margin" else interpolation_bound
     shallow, rows = teacher, []
-    for depth in DEPTHS:
+    for depth in setting.all_depths:
         start = _lengthened(shallow, depth, problem)
-        found = _layers(_least(x, y, start, depth, problem, rng), depth)
+        found = _layers(_least(setting, x, y, start, depth, problem, rng), depth)
         norms = np.array([np.linalg.norm(w) for w in found])
-        if depth == 2:
+        if depth == SHALLOW:
             shallow, norm = found, float(norms.max())
         ratio = np.mean([np.linalg.norm(w, 2) for w in found] / norms)
         longer = norms @ norms / (start @ start)
         rows.append((ratio, bound(norm, 2, depth), _printed(norm, depth), longer))
     table = np.array(rows).T
     arrays = {name: ("depth", table[i]) for i, name in enumerate(("ratio", "bound", "printed", "longer"))}
-    return xr.Dataset(arrays, {"depth": list(DEPTHS)})
+    return xr.Dataset(arrays, {"depth": list(setting.all_depths)})
 
 
 def _printed(norm: float, depth: int) -> float:
@@ -92,7 +107,13 @@ def _outputs(theta: np.ndarray, depth: int, x: np.ndarray) -> tuple[np.ndarray, 
 
 
 def _least(
-    x: np.ndarray, y: np.ndarray, start: np.ndarray, depth: int, problem: str, rng: np.random.Generator
+    setting: Setting,
+    x: np.ndarray,
+    y: np.ndarray,
+    start: np.ndarray,
+    depth: int,
+    problem: str,
+    rng: np.random.Generator,
 ) -> np.ndarray:
     """The shortest network that several local searches find, `start` itself if none is better."""
     signs = y if problem == "margin" else np.ones(len(y))
@@ -106,8 +127,8 @@ def _least(
         "fun": misses,
         "jac": lambda t: signs[:, None] * _outputs(t, depth, x)[1],
     }
-    options, best = {"maxiter": 300, "ftol": 1e-12}, start
-    for size in np.linspace(0, 0.5, SEARCHES):
+    options, best = {"maxiter": setting.iterations, "ftol": 1e-12}, start
+    for size in np.linspace(0, 0.5, setting.searches):
         begin = start + size * rng.normal(size=start.shape)
         end = minimize(lambda t: t @ t / 2, begin, jac=lambda t: t, constraints=constraint, options=options).x
         off = -misses(end).min() if problem == "margin" else np.abs(misses(end)).max()
@@ -122,8 +143,9 @@ def _gain(runs: xr.Dataset, problem: str) -> xr.DataArray:
     return ratio.isel(depth=-1) - ratio.isel(depth=0)
 
 
-def draw_depth(runs: xr.Dataset) -> Figure:
+def draw_depth(setting: Setting, runs: xr.Dataset) -> Figure:
     """The mean ratio over the depth in both problems, and the bounds, for each seed."""
+    depths = setting.all_depths
     names = {"interpolation": "(a) interpolation, Theorem 4", "margin": "(b) margin 1, Theorem 5"}
     with plot.style():
         figure, axes = plot.panels(2)
@@ -131,14 +153,14 @@ def draw_depth(runs: xr.Dataset) -> Figure:
             here = runs.sel(problem=problem)
             for i in range(here.sizes["seed"]):
                 one = here.isel(seed=i)
-                ax.plot(DEPTHS, one.bound, color=plot.GUIDE, linewidth=0.5, label=None if i else "bounds")
-                near_by = np.array(DEPTHS) + 0.012 * (i - here.sizes["seed"] / 2)
+                ax.plot(depths, one.bound, color=plot.GUIDE, linewidth=0.5, label=None if i else "bounds")
+                near_by = np.array(depths) + 0.012 * (i - here.sizes["seed"] / 2)
                 plot.simulation(
                     ax, near_by, one.ratio, None if i else "found", color=plot.PALETTE[0], alpha=0.7
                 )
             end = 1.0 if problem == "interpolation" else np.sqrt(0.5)
-            plot.theory(ax, DEPTHS, [end] * len(DEPTHS), "bound for infinite depth", linestyle="--")
-            ax.set(xlabel="depth $k'$", ylim=(0.15, 1.03), title=title, xticks=DEPTHS)
+            plot.theory(ax, depths, [end] * len(depths), "bound for infinite depth", linestyle="--")
+            ax.set(xlabel="depth $k'$", ylim=(0.15, 1.03), title=title, xticks=depths)
             ax.set_ylabel(r"mean of $|W_l|_2 / |W_l|_F$")
         axes[0, 1].legend(loc="lower right")
     return figure
@@ -150,39 +172,33 @@ _SHORT = Check(
     at_most(1 + 1e-6, "a network of least norm is no longer than this one"),
 )
 
-DEPTH = Experiment(
-    name="depth",
-    title="Networks of least norm: how near to rank one are their layers?",
-    run=run_depth,
-    draw=draw_depth,
-    seeds=20,
-    cost=0.6,
-    about=(
-        "Three random unit inputs in the plane; interpolation of targets up to 1 that a teacher of two "
-        "neurons gives, or margins of 1 for the labels of a linear teacher. Networks two neurons wide, of "
-        "depth 2 to 6; the shortest that four local searches find stands for the one of least norm, with its "
-        "layers scaled to one norm. There is no certificate that none is shorter, but the bounds hold for "
-        "every such network that is no longer than the shallow one made deeper, which is checked. B is the "
-        "norm of the layers found at depth 2."
-    ),
-    claims=(
+
+def claims(setting: Setting) -> tuple[Claim, ...]:
+    """Theorems 4 and 5, and what depth does."""
+    shallow, deep = setting.all_depths[0], setting.all_depths[-1]
+    over = f"smallest difference of the mean ratio and the bound, depths k' from {shallow} to {deep}, k = 2"
+    gain = f"mean ratio at depth {deep} - mean ratio at depth {shallow}"
+    return (
         Claim(
+            id="interpolation-bound",
             sentence="In interpolation the mean of ‖W‖₂/‖W‖F over the layers is at least (1/B)^(k/k').",
             source="Theorem 4",
-            metric="smallest difference of the mean ratio and the bound, depths k' from 2 to 6, k = 2",
+            metric=over,
             measure=lambda runs: (runs.ratio - runs.bound).sel(problem="interpolation").min("depth"),
             expected=at_least(-1e-6, "the searches meet the targets to 1e-7"),
             hypotheses=(_SHORT,),
         ),
         Claim(
+            id="margin-bound",
             sentence="With margins of 1 the mean of ‖W‖₂/‖W‖F is at least (1/√2) (√2/B)^(k/k') √(k'/(k'+1)).",
             source="Theorem 5",
-            metric="smallest difference of the mean ratio and the bound, depths k' from 2 to 6, k = 2",
+            metric=over,
             measure=lambda runs: (runs.ratio - runs.printed).sel(problem="margin").min("depth"),
             expected=at_least(-1e-6, "the searches keep the margins to 1e-7"),
             hypotheses=(_SHORT,),
         ),
         Claim(
+            id="sharper-margin-bound",
             sentence="The last factor of the bound of Theorem 5 can be 2^(-1/2k'), which is larger.",
             source="rankfall, after Theorem 5",
             metric="smaller of: mean ratio - new bound, new bound - printed bound; all depths",
@@ -195,16 +211,18 @@ DEPTH = Experiment(
             hypotheses=(_SHORT,),
         ),
         Claim(
+            id="depth-towards-rank-one",
             sentence="Depth takes interpolating networks of least norm nearer to rank one.",
             source="after Theorem 4",
-            metric="mean ratio at depth 6 - mean ratio at depth 2",
+            metric=gain,
             measure=lambda runs: _gain(runs, "interpolation"),
             expected=at_least(-1e-6, "the searches meet the targets to 1e-7"),
         ),
         Claim(
+            id="depth-from-rank-one",
             sentence="Depth takes classifying networks of least norm away from rank one.",
             source="rankfall",
-            metric="mean ratio at depth 6 - mean ratio at depth 2, margins of 1",
+            metric=f"{gain}, margins of 1",
             measure=lambda runs: _gain(runs, "margin"),
             expected=at_most(0.0, "away: in every draw"),
             note=(
@@ -212,5 +230,24 @@ DEPTH = Experiment(
                 "the ratio 1/√2, which is what the bound of Theorem 5 tends to."
             ),
         ),
+    )
+
+
+DEPTH = Experiment(
+    name="depth",
+    title="Networks of least norm: how near to rank one are their layers?",
+    setting=Setting(),
+    simulation=run_depth,
+    picture=draw_depth,
+    statements=claims,
+    seeds=20,
+    cost=0.6,
+    about=(
+        "Three random unit inputs in the plane; interpolation of targets up to 1 that a teacher of two "
+        "neurons gives, or margins of 1 for the labels of a linear teacher. Networks two neurons wide, of "
+        "depth 2 to 6; the shortest that four local searches find stands for the one of least norm, with its "
+        "layers scaled to one norm. There is no certificate that none is shorter, but the bounds hold for "
+        "every such network that is no longer than the shallow one made deeper, which is checked. B is the "
+        "norm of the layers found at depth 2."
     ),
 )

@@ -4,7 +4,7 @@ TMLR 2025 (arXiv 2406.12615), and its workshop version of 2024, to which the equ
 for each figure or subject.
 """
 
-from rankfall.papers.experiment import Paper
+from rankfall.papers.lab import Paper
 from rankfall.papers.zhang import deep, expressivity, identities, modes, six_points, time_course, training
 from rankfall.theory.sources import ZHANG
 

@@ -1,5 +1,7 @@
 """Corollary 14: the closed form of the course of learning on white inputs, eq. (38)."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
@@ -9,14 +11,22 @@ from rankfall.data import Data, beta, covariance, symmetric_sine
 from rankfall.dynamics import flow
 from rankfall.loss import square
 from rankfall.network import Network
-from rankfall.papers.claim import Check, Claim, at_most, near
-from rankfall.papers.experiment import Experiment, finished
+from rankfall.papers.lab import Check, Claim, Experiment, at_most, finished, near, seed_lines
 from rankfall.theory.situation import Situation
 from rankfall.theory.white_course import effective_start, time_course
 
-PAIRS, DIM, WIDTH, SCALE = 40, 20, 20, 1e-2  # any size will do
-SLOPES = (0.0, 0.4, 1.0)
-END = 12.0  # in units of 1/s
+
+@dataclass(frozen=True)
+class Setting:
+    """The corollary has no numbers of its own: all of these are ours, and any size will do."""
+
+    pairs: int = 40  # points, before their mirror images
+    dim: int = 20
+    width: int = 20
+    scale: float = 1e-2  # the norm of either layer
+    slopes: tuple[float, ...] = (0.0, 0.4, 1.0)
+    end: float = 12.0  # in units of 1/(s c)
+    records: int = 49
 
 
 def share_of(data: Data, network: Network) -> float:
@@ -32,23 +42,23 @@ def same_moments(data: Data) -> Data:
     return Data(x, len(values) * np.linalg.solve(x.T, beta(data)), "same moments")
 
 
-def run_white(seed: int) -> xr.Dataset:
-    """The map w(t) of three slopes on white data: the flow from rank one, and both readings of u0."""
-    data = symmetric_sine(pairs=PAIRS, dim=DIM, seed=seed, white=True)
-    rows = [_white(data, slope, seed) for slope in SLOPES]
-    return xr.concat(rows, dim=xr.Variable("slope", list(SLOPES)))
+def run_white(setting: Setting, seed: int) -> xr.Dataset:
+    """The map w(t) of every slope on white data: the flow from rank one, and both readings of u0."""
+    data = symmetric_sine(pairs=setting.pairs, dim=setting.dim, seed=seed, white=True)
+    rows = [_white(setting, data, slope, seed) for slope in setting.slopes]
+    return xr.concat(rows, dim=xr.Variable("slope", list(setting.slopes)))
 
 
-def _white(data: Data, slope: float, seed: int) -> xr.Dataset:
-    b = beta(data)
-    s, clock = float(np.linalg.norm(b)), np.linspace(0.0, END, 49)
+def _white(setting: Setting, data: Data, slope: float, seed: int) -> xr.Dataset:
+    b, widths = beta(data), (setting.dim, setting.width, 1)
+    s, clock = float(np.linalg.norm(b)), np.linspace(0.0, setting.end, setting.records)
     c = (1 + slope) / 2
     times = clock / s / c
-    one = Network.rank_one((DIM, WIDTH, 1), slope, SCALE, seed)
+    one = Network.rank_one(widths, slope, setting.scale, seed)
     r, size = one.weights[0][0] / one.weights[1][0, 0], float(np.linalg.norm(one.weights[0]))
     maps = [_maps(one, data, times, 1e-9)]
     maps += [time_course(times, b, r, u0, slope) for u0 in (np.sqrt(c) * size, size)]
-    gaussian = Network.gaussian((DIM, WIDTH, 1), slope, SCALE, seed)
+    gaussian = Network.gaussian(widths, slope, setting.scale, seed)
     r, u0 = effective_start(gaussian, b)
     # docs/theory/time_course.md: what stays of the start, and what unequal halves do in second order.
     uneven = 1.2 * (1 - slope) ** 2 * (share_of(data, gaussian) - 0.5) ** 2
@@ -79,27 +89,30 @@ def _half(runs: xr.Dataset, kind: str) -> np.ndarray:
     return np.array([[np.interp(0.5, curve, runs.clock) for curve in row] for row in curves])
 
 
-def draw_white(runs: xr.Dataset) -> Figure:
-    """The map along beta over time, with both readings of u0; and the distance of each to the flow."""
+def draw_white(setting: Setting, runs: xr.Dataset) -> Figure:
+    """The map along beta over time, with both readings of u0; and the distance of each to the flow.
+
+    The first two slopes are shown over time, the first one by its distances.
+    """
+    clock, first = r"$\frac{1+\alpha}{2}\|\beta\|\,t/\tau$", setting.slopes[0]
     with plot.style():
         figure, axes = plot.panels(3)
-        for ax, slope in zip(axes[0], SLOPES[:-1], strict=False):
+        for ax, slope in zip(axes[0, :2], setting.slopes, strict=False):
             one = runs.sel(slope=slope).isel(seed=0)
             plot.simulation(ax, runs.clock, one.along.sel(kind="flow"), "flow", color=plot.PALETTE[0])
             plot.theory(ax, runs.clock, one.along.sel(kind="scaled u0"), r"$u_0 = \sqrt{c}\,\|W_1(0)\|$")
             printed = {"color": plot.PALETTE[1], "linestyle": "--"}
             plot.theory(ax, runs.clock, one.along.sel(kind="printed u0"), r"$u_0 = \|W_1(0)\|$", **printed)
-            ax.set(xlabel=r"$\frac{1+\alpha}{2}\|\beta\|\,t/\tau$", ylabel=r"$w^\top\beta / \|\beta\|^2$")
-            ax.set_title(rf"({'ab'[SLOPES.index(slope)]}) slope $\alpha = {slope:g}$")
+            ax.set(xlabel=clock, ylabel=r"$w^\top\beta / \|\beta\|^2$")
+            ax.set_title(rf"({'ab'[setting.slopes.index(slope)]}) slope $\alpha = {slope:g}$")
         axes[0, 0].legend(loc="lower right", bbox_to_anchor=(1.02, 0.1))
         for kind, colour in (("printed u0", plot.PALETTE[1]), ("scaled u0", plot.PALETTE[0])):
-            off = runs.off.sel(kind=kind, slope=0.0).transpose("clock", "seed")
-            axes[0, 2].semilogy(runs.clock, off, color=colour, linewidth=0.7)
-            axes[0, 2].plot([], [], color=colour, label=kind.replace("u0", "$u_0$"))
+            off = runs.off.sel(kind=kind, slope=first).transpose("clock", "seed")
+            seed_lines(axes[0, 2], runs.clock, off, colour, kind.replace("u0", "$u_0$"), alpha=1)
         axes[0, 2].legend(loc="lower right")
-        axes[0, 2].set_ylim(1e-17, 10)
-        axes[0, 2].set(xlabel=r"$\|\beta\|\,t/(2\tau)$", ylabel=r"$\|w - w_{\mathrm{flow}}\| / \|\beta\|$")
-        axes[0, 2].set_title(r"(c) distance to the flow, $\alpha = 0$")
+        axes[0, 2].set(yscale="log", ylim=(1e-17, 10), ylabel=r"$\|w - w_{\mathrm{flow}}\| / \|\beta\|$")
+        axes[0, 2].set_xlabel(clock if first else r"$\|\beta\|\,t/(2\tau)$")
+        axes[0, 2].set_title(rf"(c) distance to the flow, $\alpha = {first:g}$")
     return figure
 
 
@@ -112,20 +125,12 @@ AT_START = Check(
     "{:.12f}",
 )
 
-COROLLARY_14 = Experiment(
-    name="corollary-14",
-    title="The closed form of the course of learning on white inputs, in two readings of its constant",
-    run=run_white,
-    draw=draw_white,
-    seeds=20,
-    cost=0.6,
-    about=(
-        "80 mirrored points in 20 dimensions with ⟨xxᵀ⟩ = I exactly, 20 neurons, rank-one weights of norm "
-        "0.01 in a random direction, α = 0, 0.4 and 1. The text sets u₀ = ‖W₁(0)‖. The proof takes the "
-        "solution from the linear network, whose weights are smaller by √c: u₀ = √c‖W₁(0)‖. Both are run."
-    ),
-    claims=(
+
+def claims(setting: Setting) -> tuple[Claim, ...]:
+    """Corollary 14 in two readings, and what follows."""
+    return (
         Claim(
+            id="scaled-course",
             sentence="On white inputs, from weights of rank one, eq. (38) with the scaled u₀ is the flow.",
             source="workshop, Corollary 14; TMLR, Corollary 9",
             metric="largest ‖w(t) − w of the flow‖ / ‖β‖ over time, for each slope",
@@ -133,6 +138,7 @@ COROLLARY_14 = Experiment(
             expected=at_most(1e-6, "the tolerance 1e-9 of the flow's steps, which grow by 1/u₀² on the way"),
         ),
         Claim(
+            id="printed-course",
             sentence="On white inputs, from weights of rank one, eq. (38) as printed is the flow.",
             source="workshop, Corollary 14",
             metric="largest ‖w(t) − w of the flow‖ / ‖β‖ over time, for each slope",
@@ -143,19 +149,44 @@ COROLLARY_14 = Experiment(
             note="It is right for α = 1 only: docs/errata.md, E7.",
         ),
         Claim(
+            id="printed-clock",
             sentence="The printed constant is a wrong clock: learning comes too early by ln(1/c)/(2c‖β‖).",
             source="rankfall",
-            metric="2c‖β‖ × (half time of the flow − half time of eq. (38) as printed) for α = 0, 0.4, 1",
+            metric=(
+                "2c‖β‖ × (half time of the flow − half time of eq. (38) as printed) for α = "
+                + ", ".join(f"{slope:g}" for slope in setting.slopes)
+            ),
             measure=lambda runs: 2 * (_half(runs, "flow") - _half(runs, "printed u0")),
-            expected=near([np.log(2 / (1 + a)) for a in SLOPES], 0.01, "records 0.25 apart, interpolated"),
+            expected=near(
+                [np.log(2 / (1 + a)) for a in setting.slopes],
+                0.01,
+                f"records {setting.end / (setting.records - 1):g} apart, interpolated",
+            ),
         ),
         Claim(
+            id="gaussian-course",
             sentence="Small Gaussian weights follow eq. (38) too, from the part of them that grows.",
             source="rankfall; TMLR, Fig. 3a",
             metric="largest ‖w(t) − w of eq. (38)‖/‖β‖ over [√(c/s)‖W(0)‖ + 1.2(1−α)²(p−½)²]",
             measure=lambda runs: runs.random.transpose("seed", "slope"),
             expected=at_most(1.0, "what stays of the start, and unequal halves in second order"),
         ),
+    )
+
+
+COROLLARY_14 = Experiment(
+    name="corollary-14",
+    title="The closed form of the course of learning on white inputs, in two readings of its constant",
+    setting=Setting(),
+    simulation=run_white,
+    picture=draw_white,
+    statements=claims,
+    seeds=20,
+    cost=0.6,
+    about=(
+        "80 mirrored points in 20 dimensions with ⟨xxᵀ⟩ = I exactly, 20 neurons, rank-one weights of norm "
+        "0.01 in a random direction, α = 0, 0.4 and 1. The text sets u₀ = ‖W₁(0)‖. The proof takes the "
+        "solution from the linear network, whose weights are smaller by √c: u₀ = √c‖W₁(0)‖. Both are run."
     ),
 )
 

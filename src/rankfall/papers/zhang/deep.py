@@ -1,5 +1,6 @@
 """Deep networks without biases: TMLR Fig. 5, which is the workshop's Fig. 3, and `deeper` ones."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -11,29 +12,45 @@ from matplotlib.figure import Figure
 from rankfall import plot
 from rankfall.data import symmetric_linear
 from rankfall.network import Network
-from rankfall.papers.claim import Claim, Measure, at_least, at_most, near
-from rankfall.papers.experiment import Experiment
+from rankfall.papers.lab import Claim, Experiment, Measure, at_least, at_most, near, seed_lines
 from rankfall.papers.zhang import deeper
 from rankfall.papers.zhang.low_rank import NETWORKS, draw_weights, pair, spread
 
-DIM, WIDTH, SCALE = 20, 100, 1e-2  # Appendix G
-PAIRS, FEWER = 1000, 100  # of samples: for the first seed, which is drawn, and for the others
-LEFT, RTOL = 1e-6, 1e-4  # the part of the loss at which a run ends, and the tolerance of the flow
-TIMES = np.linspace(0.0, 1200.0, 151)  # of the loss curves
 COLOURS = dict(zip(NETWORKS, plot.PALETTE, strict=False))
 
 
-def run_figure_5(seed: int) -> xr.Dataset:
+@dataclass(frozen=True)
+class Setting:
+    """The numbers of Fig. 5; where the source is not named they are ours."""
+
+    dim: int = 20  # workshop, Appendix G, and so the next three
+    width: int = 100
+    scale: float = 1e-2  # the norm of a layer
+    pairs: int = 1000  # points, before their mirror images, for the first seed, which is drawn
+    fewer: int = 100  # and for the others
+    left: float = 1e-6  # the part of the loss at which a run ends
+    rtol: float = 1e-4  # the tolerance of the flow
+    end: float = 1200.0  # of the loss curves
+    records: int = 151
+
+    @property
+    def times(self) -> np.ndarray:
+        """Of the loss curves."""
+        return np.linspace(0.0, self.end, self.records)
+
+
+def run_figure_5(setting: Setting, seed: int) -> xr.Dataset:
     """Three layers, linear and ReLU, from the same weights."""
-    data = symmetric_linear(PAIRS if seed == 0 else FEWER, DIM, seed)
-    start = Network.gaussian((DIM, WIDTH, WIDTH, 1), 0.0, SCALE, seed)
-    return pair(data, start, LEFT, RTOL, TIMES, layers=3)
+    data = symmetric_linear(setting.pairs if seed == 0 else setting.fewer, setting.dim, seed)
+    widths = (setting.dim, setting.width, setting.width, 1)
+    start = Network.gaussian(widths, 0.0, setting.scale, seed)
+    return pair(data, start, setting.left, setting.rtol, setting.times, layers=3)
 
 
 # --- the figure ---------------------------------------------------------------------------------------------
 
 
-def draw_figure_5(runs: xr.Dataset) -> Figure:
+def draw_figure_5(_: Setting, runs: xr.Dataset) -> Figure:
     """The weights of the first seed, and of all seeds the singular values of W₂ and the loss."""
     with plot.style():
         figure = plt.figure(figsize=(2.4 * plot.PANEL[0], 2.0 * plot.PANEL[1]))
@@ -71,7 +88,7 @@ def _draw_singular_values(ax: Axes, runs: xr.Dataset) -> None:
 def _draw_losses(ax: Axes, runs: xr.Dataset) -> None:
     for name, colour in COLOURS.items():
         curves = runs.loss.sel(network=name).transpose("time", "seed")
-        ax.plot(runs.time, curves[:, 1:], color=colour, alpha=0.3, linewidth=0.6)
+        seed_lines(ax, runs.time, curves[:, 1:], colour, alpha=0.3, linewidth=0.6)
         ax.plot(runs.time, curves[:, 0], color=colour, label=name)
     late = float(runs.time.where(runs.loss > 0.01).max() * 1.3)
     ax.set(xlabel=r"time $t$", ylabel="loss / initial loss", xlim=(0, late), title="(d) loss, all seeds")
@@ -86,22 +103,11 @@ def _of(name: str, network: str = "ReLU", **where: Any) -> Measure:
     return lambda runs: runs[name].sel(network=network).isel(where).transpose("seed", ...)
 
 
-FIGURE_5 = Experiment(
-    name="5",
-    title="Low-rank weights in a three-layer linear and a three-layer ReLU network",
-    run=run_figure_5,
-    draw=draw_figure_5,
-    seeds=20,
-    cost=1.6,
-    about=(
-        "20 inputs, 100 neurons a layer, target w·x, inputs with their mirror images, all layers Gaussian "
-        "with norm 0.01 (workshop, Appendix G). The first seed, which is drawn, has the paper's 2000 "
-        "samples, the others 200. The flow is followed to a tolerance until a millionth of the loss is left, "
-        "where the paper takes 20,000 steps of size 0.1. Neurons are sorted by the linear network's chains, "
-        "in both pictures alike. Norms and singular values are in units of ‖w‖^(1/3)."
-    ),
-    claims=(
+def claims(_: Setting) -> tuple[Claim, ...]:
+    """Fig. 5, and eqs. (40) and (41) at three layers."""
+    return (
         Claim(
+            id="linear-rank-one",
             sentence="In the linear network every layer has rank one.",
             source="workshop, Appendix F.1, Fig. 3a",
             metric="stable ranks of W₁ and W₂",
@@ -112,6 +118,7 @@ FIGURE_5 = Experiment(
             form="{:.4f}",
         ),
         Claim(
+            id="first-layer-rank-one",
             sentence="In the ReLU network the first layer has rank one (the last is a single row).",
             source="TMLR Fig. 5; workshop, eq. (40a)",
             metric="stable rank of W₁",
@@ -120,6 +127,7 @@ FIGURE_5 = Experiment(
             form="{:.4f}",
         ),
         Claim(
+            id="middle-rank-two",
             sentence="The ReLU network's middle layer has rank two: no third singular value grows.",
             source="TMLR Fig. 5; workshop, eq. (40b)",
             metric="σ₃(W₂) at the end / ‖W₂(0)‖₂",
@@ -127,6 +135,7 @@ FIGURE_5 = Experiment(
             expected=at_most(1.0, "Weyl's inequality: a change of rank two raises σ₃ to ‖W₂(0)‖₂ at most"),
         ),
         Claim(
+            id="equal-singular-values",
             sentence="The two singular values of the ReLU network's middle layer are equal, ‖w‖^(1/3).",
             source="workshop, eqs. (40) and (41)",
             metric="σ₁(W₂) and σ₂(W₂), in units of ‖w‖^(1/3)",
@@ -136,6 +145,7 @@ FIGURE_5 = Experiment(
             note="What parts them are the blocks off the diagonal: they keep about the initial norm.",
         ),
         Claim(
+            id="middle-stable-rank",
             sentence="The stable rank of the ReLU network's middle layer is two.",
             source="workshop, eq. (40b)",
             metric="stable rank of W₂",
@@ -144,6 +154,7 @@ FIGURE_5 = Experiment(
             form="{:.3f}",
         ),
         Claim(
+            id="equal-layer-norms",
             sentence="All layers of a network have the same norm.",
             source="workshop, Appendix F.1",
             metric="(largest - smallest) / mean norm of a network's layers",
@@ -153,6 +164,7 @@ FIGURE_5 = Experiment(
             ),
         ),
         Claim(
+            id="layer-norms",
             sentence="In the ReLU network the norm of every layer is √2 ‖w‖^(1/3).",
             source="workshop, eqs. (40) and (41)",
             metric="‖W₁‖, ‖W₂‖, ‖W₃‖, in units of ‖w‖^(1/3)",
@@ -163,6 +175,7 @@ FIGURE_5 = Experiment(
             form="{:.4f}",
         ),
         Claim(
+            id="alike-layers",
             sentence="W₁, W₃ and the positive entries of W₂ are alike in the two networks.",
             source="TMLR Fig. 5",
             metric="cosines of the two networks' W₁, W₂ (where the linear one is positive), W₃",
@@ -171,6 +184,7 @@ FIGURE_5 = Experiment(
             form="{:.3f}",
         ),
         Claim(
+            id="negative-turns-zero",
             sentence="Entries of W₂ that are negative in the linear network are zero in the ReLU network.",
             source="TMLR Fig. 5",
             metric="their share of the squared norm of the ReLU network's W₂",
@@ -178,6 +192,7 @@ FIGURE_5 = Experiment(
             expected=at_most(0.01, "our reading of approximately zero"),
         ),
         Claim(
+            id="two-blocks",
             sentence="In the ReLU network W₂ is not negative, and zero off two blocks on the diagonal.",
             source="workshop, section 4.2 and eq. (40b)",
             metric="share of the squared norm of W₂ in all other entries",
@@ -185,6 +200,7 @@ FIGURE_5 = Experiment(
             expected=at_most(1e-3, "the initial weights: (0.01)² of the squared norm, ten times"),
         ),
         Claim(
+            id="linear-off-sample",
             sentence="The ReLU network computes the linear target off the sample too.",
             source="workshop, eq. (41)",
             metric="relative error of f(x) = w·x for 1000 Gaussian x",
@@ -192,6 +208,7 @@ FIGURE_5 = Experiment(
             expected=at_most(0.01, "ten times what is left to learn on the sample, a thousandth"),
         ),
         Claim(
+            id="low-rank-delay",
             sentence="The ReLU network takes 2^(3/2) times as long as the linear one, or longer.",
             source="rankfall",
             metric="ratio of the mean times at which loss is lost, ∫ L dt / L(0), over 2^(3/2)",
@@ -200,7 +217,25 @@ FIGURE_5 = Experiment(
             form="{:.2f}",
             note="From random weights the two chains escape one after the other, and the later one counts.",
         ),
+    )
+
+
+FIGURE_5 = Experiment(
+    name="5",
+    title="Low-rank weights in a three-layer linear and a three-layer ReLU network",
+    setting=Setting(),
+    simulation=run_figure_5,
+    picture=draw_figure_5,
+    statements=claims,
+    seeds=20,
+    cost=1.6,
+    about=(
+        "20 inputs, 100 neurons a layer, target w·x, inputs with their mirror images, all layers Gaussian "
+        "with norm 0.01 (workshop, Appendix G). The first seed, which is drawn, has the paper's 2000 "
+        "samples, the others 200. The flow is followed to a tolerance until a millionth of the loss is left, "
+        "where the paper takes 20,000 steps of size 0.1. Neurons are sorted by the linear network's chains, "
+        "in both pictures alike. Norms and singular values are in units of ‖w‖^(1/3)."
     ),
 )
 
-EXPERIMENTS: tuple[Experiment, ...] = (FIGURE_5, deeper.DEEPER)
+EXPERIMENTS: tuple[Experiment[Any], ...] = (FIGURE_5, deeper.DEEPER)

@@ -1,5 +1,7 @@
 """Deep networks without biases, four and five layers: the companions of TMLR Fig. 5."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import matplotlib.pyplot as plt
@@ -11,37 +13,60 @@ from matplotlib.figure import Figure
 from rankfall import plot
 from rankfall.data import symmetric_linear
 from rankfall.network import Network
-from rankfall.papers.claim import Check, Claim, Measure, at_least, at_most
-from rankfall.papers.experiment import Experiment
+from rankfall.papers.lab import Check, Claim, Experiment, Measure, at_least, at_most, guide
 from rankfall.papers.zhang.low_rank import NETWORKS, draw_weights, pair, spread, worst
 
-DIM, WIDTH, PAIRS = 20, 50, 80
-SCALES = {4: 0.15, 5: 0.3}  # the initial norm of a layer at each depth
-LEFT, RTOL = 1e-4, 3e-4  # the part of the loss at which a run ends, and the tolerance of the flow
-TIMES = np.geomspace(10.0, 2e4, 150)  # of the loss curves
+
+@dataclass(frozen=True)
+class Setting:
+    """Numbers of our own, but the dimension: the paper's are not in the text at hand."""
+
+    dim: int = 20  # as Fig. 5
+    width: int = 50
+    pairs: int = 80  # points, before their mirror images
+    # the initial norm of a layer at each depth
+    scales: Mapping[int, float] = field(default_factory=lambda: {4: 0.15, 5: 0.3})
+    left: float = 1e-4  # the part of the loss at which a run ends
+    rtol: float = 3e-4  # the tolerance of the flow
+    first: float = 10.0  # the first and the last time of the loss curves
+    end: float = 2e4
+    records: int = 150
+
+    @property
+    def times(self) -> np.ndarray:
+        """Of the loss curves."""
+        return np.geomspace(self.first, self.end, self.records)
+
+    @property
+    def deepest(self) -> int:
+        """The largest number of layers."""
+        return max(self.scales)
 
 
-def run_deeper(seed: int) -> xr.Dataset:
-    """Four and five layers, linear and ReLU, from the same weights."""
-    data, found = symmetric_linear(PAIRS, DIM, seed), []
-    for depth, scale in SCALES.items():
-        start = Network.gaussian((DIM, *[WIDTH] * (depth - 1), 1), 0.0, scale, seed)
-        found.append(pair(data, start, LEFT, RTOL, TIMES, layers=max(SCALES)))
-    return xr.concat(found, dim=xr.Variable("depth", list(SCALES)))
+def run_deeper(setting: Setting, seed: int) -> xr.Dataset:
+    """Every depth, linear and ReLU, from the same weights."""
+    data, found = symmetric_linear(setting.pairs, setting.dim, seed), []
+    for depth, scale in setting.scales.items():
+        widths = (setting.dim, *[setting.width] * (depth - 1), 1)
+        start = Network.gaussian(widths, 0.0, scale, seed)
+        found.append(pair(data, start, setting.left, setting.rtol, setting.times, layers=setting.deepest))
+    return xr.concat(found, dim=xr.Variable("depth", list(setting.scales)))
 
 
 # --- the figure ---------------------------------------------------------------------------------------------
 
 
-def draw_deeper(runs: xr.Dataset) -> Figure:
+def draw_deeper(setting: Setting, runs: xr.Dataset) -> Figure:
     """The weights of the first seed, and of all seeds the singular values, the likeness and the delay."""
     with plot.style():
         figure = plt.figure(figsize=(2.4 * plot.PANEL[0], 3.7 * plot.PANEL[1]))
         above, below = cast(np.ndarray, figure.subfigures(2, 1, height_ratios=(2.5, 1.0)))
-        first, deepest = runs.isel(seed=0), max(SCALES)
-        grid = above.add_gridspec(4, deepest, width_ratios=(0.4, *[1.0] * (deepest - 2), 0.08))
+        first, deepest = runs.isel(seed=0), setting.deepest
+        grid = above.add_gridspec(
+            2 * len(setting.scales), deepest, width_ratios=(0.4, *[1.0] * (deepest - 2), 0.08)
+        )
         shown: list[Axes] = []
-        for row, (depth, name) in enumerate((d, n) for d in SCALES for n in NETWORKS):
+        for row, (depth, name) in enumerate((d, n) for d in setting.scales for n in NETWORKS):
             columns = [*range(depth - 1), deepest - 1]
             axes = [above.add_subplot(grid[row, column]) for column in columns]
             image = draw_weights(axes, first.sel(depth=depth, network=name))
@@ -52,23 +77,22 @@ def draw_deeper(runs: xr.Dataset) -> Figure:
             image, ax=shown, location="bottom", fraction=0.02, aspect=60, label="entry / largest entry"
         )
         panels = below.subplots(1, 3)
-        _draw_singular_values(panels[0], runs)
-        _draw_likeness(panels[1], runs)
-        _draw_delay(panels[2], runs)
+        _draw_singular_values(setting, panels[0], runs)
+        _draw_likeness(setting, panels[1], runs)
+        _draw_delay(setting, panels[2], runs)
     return figure
 
 
-def _draw_singular_values(ax: Axes, runs: xr.Dataset) -> None:
+def _draw_singular_values(setting: Setting, ax: Axes, runs: xr.Dataset) -> None:
     index = np.arange(1, runs.sizes["value"] + 1)
-    for depth, colour, shift in zip(SCALES, plot.PALETTE, (-0.12, 0.12), strict=False):
+    shifts = np.linspace(-0.12, 0.12, len(setting.scales))
+    for depth, colour, shift in zip(setting.scales, plot.PALETTE, shifts, strict=False):
         values = runs.singular_value.sel(network="ReLU", depth=depth).transpose("value", "seed", "middle")
         lines = values.values.reshape(len(index), -1)
         for column in range(lines.shape[1]):
             label = f"{depth} layers" if column == 0 else None
             plot.simulation(ax, index + shift, lines[:, column], label, color=colour, markersize=1.6)
-        ax.axhline(
-            float(runs.initial.sel(depth=depth).mean()), color=plot.GUIDE, linewidth=0.6, linestyle=":"
-        )
+        guide(ax, y=float(runs.initial.sel(depth=depth).mean()), linewidth=0.6, linestyle=":")
     for i in index:
         height = float(i <= 2)
         plot.theory(ax, [i - 0.3, i + 0.3], [height, height], "theory" if i == 1 else None)
@@ -77,19 +101,20 @@ def _draw_singular_values(ax: Axes, runs: xr.Dataset) -> None:
     ax.legend(loc="center right")
 
 
-def _draw_likeness(ax: Axes, runs: xr.Dataset) -> None:
+def _draw_likeness(setting: Setting, ax: Axes, runs: xr.Dataset) -> None:
     layers = np.arange(1, runs.sizes["layer"] + 1)
-    for depth, colour, shift in zip(SCALES, plot.PALETTE, (-0.1, 0.1), strict=False):
+    shifts = np.linspace(-0.1, 0.1, len(setting.scales))
+    for depth, colour, shift in zip(setting.scales, plot.PALETTE, shifts, strict=False):
         values = runs.alike.sel(depth=depth).transpose("layer", "seed")
         for column in range(runs.sizes["seed"]):
             plot.simulation(ax, layers + shift, values[:, column], color=colour, markersize=2.0)
-    ax.axhline(0.9, color=plot.GUIDE, linewidth=0.8, linestyle="--")
+    guide(ax, y=0.9)
     ax.set(xlabel=r"layer $l$", ylabel="cosine, ReLU and linear", ylim=(0, 1.03), xticks=layers)
     ax.set_title("(c) likeness of the two")
 
 
-def _draw_delay(ax: Axes, runs: xr.Dataset) -> None:
-    depths = np.array(list(SCALES))
+def _draw_delay(setting: Setting, ax: Axes, runs: xr.Dataset) -> None:
+    depths = np.array(list(setting.scales))
     for depth, colour, values in zip(
         depths, plot.PALETTE, runs.delay.transpose("depth", "seed"), strict=False
     ):
@@ -120,22 +145,12 @@ SMALL_START = Check(
     at_most(0.02, "a small start: ten times that of the three layers of Fig. 5; a smaller one takes hours"),
 )
 
-DEEPER = Experiment(
-    name="deeper",
-    title="Low-rank weights in networks of four and five layers",
-    run=run_deeper,
-    draw=draw_deeper,
-    seeds=20,
-    cost=4.2,
-    about=(
-        "As Fig. 5, with four and five layers, 50 neurons a layer and 160 samples: the paper's own sizes are "
-        "not in the text at hand. The initial norms of a layer are 0.15 and 0.3, a tenth and a fifth of the "
-        "final ones, because the time to escape grows like their power -2 and -3. A run ends when 1e-4 of "
-        "the loss, 1 % of the target, is left. Norms and singular values are in units of ‖w‖^(1/L). Dotted "
-        "in the figure: ‖W_l(0)‖₂."
-    ),
-    claims=(
+
+def claims(_: Setting) -> tuple[Claim, ...]:
+    """Eqs. (40) and (41) at four and five layers."""
+    return (
         Claim(
+            id="deeper-first-rank-one",
             sentence="The first layer of the ReLU network has rank one.",
             source="workshop, eq. (40a)",
             metric="stable rank of W₁, for each seed and depth",
@@ -144,6 +159,7 @@ DEEPER = Experiment(
             form="{:.3f}",
         ),
         Claim(
+            id="deeper-middle-rank-two",
             sentence="The ReLU network's middle layers have rank two: no third singular value grows.",
             source="workshop, eq. (40b)",
             metric="largest σ₃(W_l) at the end / ‖W_l(0)‖₂, for each seed and depth",
@@ -155,6 +171,7 @@ DEEPER = Experiment(
             ),
         ),
         Claim(
+            id="deeper-singular-values",
             sentence="The two singular values of the ReLU network's middle layers are equal, ‖w‖^(1/L).",
             source="workshop, eqs. (40) and (41)",
             metric="largest relative distance of σ₁ and σ₂ of a middle layer from ‖w‖^(1/L)",
@@ -162,6 +179,7 @@ DEEPER = Experiment(
             expected=at_most(0.1, "our reading of approximately; the initial norms are 0.15 and 0.3"),
         ),
         Claim(
+            id="deeper-stable-rank",
             sentence="The stable rank of the ReLU network's middle layers is two.",
             source="workshop, eq. (40b)",
             metric="largest distance of a middle layer's stable rank from 2, relative to 2",
@@ -169,6 +187,7 @@ DEEPER = Experiment(
             expected=at_most(0.1, "1 + (σ₂/σ₁)², where the two are equal to ten per cent"),
         ),
         Claim(
+            id="deeper-equal-norms",
             sentence="All layers of a network have the same norm.",
             source="workshop, Appendix F.1",
             metric="(largest - smallest) / mean norm of a network's layers",
@@ -178,6 +197,7 @@ DEEPER = Experiment(
             ),
         ),
         Claim(
+            id="deeper-norms",
             sentence="In the ReLU network the norm of every layer is √2 ‖w‖^(1/L).",
             source="workshop, eqs. (40) and (41)",
             metric="largest relative distance of a layer's norm from √2 ‖w‖^(1/L)",
@@ -185,6 +205,7 @@ DEEPER = Experiment(
             expected=at_most(0.04, "the initial weights: 0.3² of a squared norm of 2"),
         ),
         Claim(
+            id="deeper-two-blocks",
             sentence="The ReLU network's middle layers are two blocks that are not negative.",
             source="workshop, eq. (40b)",
             metric="largest share of a middle layer's squared norm in all other entries",
@@ -194,6 +215,7 @@ DEEPER = Experiment(
             ),
         ),
         Claim(
+            id="deeper-alike-layers",
             sentence="W₁, W_L and the positive entries of the layers between are alike in the two networks.",
             source="workshop, Appendix F.1",
             metric="least cosine of the two networks' layers (middle ones: where the linear one is positive)",
@@ -208,6 +230,7 @@ DEEPER = Experiment(
             ),
         ),
         Claim(
+            id="deeper-negative-zero",
             sentence="Middle entries that are negative in the linear network are zero in the ReLU network.",
             source="workshop, Appendix F.1",
             metric="largest share of a ReLU middle layer's squared norm in these entries",
@@ -218,11 +241,30 @@ DEEPER = Experiment(
             note="Some neurons have joined the other chain than in the linear network.",
         ),
         Claim(
+            id="deeper-off-sample",
             sentence="The ReLU network computes the linear target off the sample too.",
             source="workshop, eq. (41)",
             metric="relative error of f(x) = w·x for 1000 Gaussian x",
             measure=lambda runs: _rows(runs.off_sample.sel(network="ReLU")),
             expected=at_most(0.05, "five times what is left to learn on the sample, one per cent"),
         ),
+    )
+
+
+DEEPER = Experiment(
+    name="deeper",
+    title="Low-rank weights in networks of four and five layers",
+    setting=Setting(),
+    simulation=run_deeper,
+    picture=draw_deeper,
+    statements=claims,
+    seeds=20,
+    cost=4.2,
+    about=(
+        "As Fig. 5, with four and five layers, 50 neurons a layer and 160 samples: the paper's own sizes are "
+        "not in the text at hand. The initial norms of a layer are 0.15 and 0.3, a tenth and a fifth of the "
+        "final ones, because the time to escape grows like their power -2 and -3. A run ends when 1e-4 of "
+        "the loss, 1 % of the target, is left. Norms and singular values are in units of ‖w‖^(1/L). Dotted "
+        "in the figure: ‖W_l(0)‖₂."
     ),
 )

@@ -6,17 +6,25 @@ printed and the corrected one are measured on the same numbers.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import numpy as np
 from scipy.linalg import expm
 
-PAIRS, DIM, WIDTH = 40, 5, 8
-SHORT = 0.01  # of the inputs in the bounds: the two sides of Lemma 9 as printed scale differently
-
 Layers = Sequence[np.ndarray]
 Numbers = Iterator[tuple[str, float]]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Of data and networks; ours: the identities hold for any."""
+
+    pairs: int = 40  # points, before their mirror images
+    dim: int = 5
+    width: int = 8  # of every hidden layer: even, one half for each sign
+    short: float = 0.01  # inputs in the bounds: the two sides of Lemma 9 as printed scale differently
 
 
 # --- networks, data, gradients ------------------------------------------------------------------------------
@@ -62,36 +70,37 @@ def apart(found: np.ndarray, expected: np.ndarray) -> float:
     return float(np.abs(found - expected).max() / np.abs(expected).max())
 
 
-def symmetric_data(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def symmetric_data(rng: np.random.Generator, sizes: Sizes) -> tuple[np.ndarray, np.ndarray]:
     """Condition 3: inputs with their mirror images, not white, and an odd target that is not linear."""
-    x = rng.normal(size=(PAIRS, DIM)) @ rng.normal(size=(DIM, DIM)) / np.sqrt(DIM)
-    y = x @ rng.normal(size=DIM) + np.sin(3 * x[:, 0])
+    dim = sizes.dim
+    x = rng.normal(size=(sizes.pairs, dim)) @ rng.normal(size=(dim, dim)) / np.sqrt(dim)
+    y = x @ rng.normal(size=dim) + np.sin(3 * x[:, 0])
     return np.concatenate([x, -x]), np.concatenate([y, -y])
 
 
-def halves(rng: np.random.Generator) -> np.ndarray:
+def halves(rng: np.random.Generator, width: int) -> np.ndarray:
     """A unit vector whose positive entries, the first half of it, weigh as much as the negative ones."""
-    a = np.abs(rng.normal(size=(2, WIDTH // 2)))
+    a = np.abs(rng.normal(size=(2, width // 2)))
     a /= np.sqrt(2) * np.linalg.norm(a, axis=1, keepdims=True)
     return np.concatenate([a[0], -a[1]])
 
 
-def unit(rng: np.random.Generator) -> np.ndarray:
+def unit(rng: np.random.Generator, dim: int) -> np.ndarray:
     """A random direction."""
-    r = rng.normal(size=DIM)
+    r = rng.normal(size=dim)
     return np.asarray(r / np.linalg.norm(r))
 
 
 # --- the equations, each with its relative error ------------------------------------------------------------
 
 
-def any_weights(rng: np.random.Generator, slope: float) -> Numbers:
+def any_weights(rng: np.random.Generator, slope: float, sizes: Sizes) -> Numbers:
     """Lemmas 10 to 12, eqs. (7), (23) and (24), and the split of the loss: weights without structure."""
-    x, y = symmetric_data(rng)
+    x, y = symmetric_data(rng, sizes)
     n, c, sign = len(x), (1 + slope) / 2, np.sign(y)
     cov, beta = x.T @ x / n, y @ x / n
-    w1, w2 = rng.normal(size=(WIDTH, DIM)), rng.normal(size=(1, WIDTH))
-    here = x @ unit(rng) > 0
+    w1, w2 = rng.normal(size=(sizes.width, sizes.dim)), rng.normal(size=(1, sizes.width))
+    here = x @ unit(rng, sizes.dim) > 0
     integral = x[here].T @ x[here] / n  # of x xᵀ p(x) over the half-space: every sample has the weight 1/n
     yield "(14)", apart(x[here].T @ x[here] / here.sum(), cov)
     yield "(15)", apart(y[here] @ x[here] / here.sum(), beta)
@@ -127,16 +136,16 @@ def _linear_solution(
     grows, falls = (w1 @ b + w2[0]) / 2, (w1 @ b - w2[0]) / 2
     found = np.exp(c * s * t) * np.outer([*b, 1], grows) + np.exp(-c * s * t) * np.outer([*b, -1], falls)
     found[:-1] += w1.T - np.outer(b, w1 @ b)
-    m = np.block([[np.zeros((DIM, DIM)), beta[:, None]], [beta[None], np.zeros((1, 1))]])
+    m = np.block([[np.zeros((len(beta), len(beta))), beta[:, None]], [beta[None], np.zeros((1, 1))]])
     return apart(found, expm(c * t * m) @ np.vstack([w1.T, w2]))
 
 
-def rank_one(rng: np.random.Generator, slope: float) -> Numbers:
+def rank_one(rng: np.random.Generator, slope: float, sizes: Sizes) -> Numbers:
     """Eqs. (27) to (38): weights W1 = W2ᵀ rᵀ with equal halves (Assumption 4)."""
-    x, y = symmetric_data(rng)
-    n, c, sign, r = len(x), (1 + slope) / 2, np.sign(y), unit(rng)
+    x, y = symmetric_data(rng, sizes)
+    n, c, sign, r = len(x), (1 + slope) / 2, np.sign(y), unit(rng, sizes.dim)
     cov, beta = x.T @ x / n, y @ x / n
-    w2 = rng.uniform(0.5, 2.0) * halves(rng)[None]
+    w2 = rng.uniform(0.5, 2.0) * halves(rng, sizes.width)[None]
     w1 = w2.T * r
     h, size2, along = x @ w1.T, (w2**2).sum(), x @ r
     active, s, f, linear = np.where(h > 0, 1.0, slope), sigma(h, slope), output([w1, w2], x, slope), h @ w2[0]
@@ -199,14 +208,19 @@ def _eq_38(t: Any, beta: np.ndarray, r: np.ndarray, u0: float) -> np.ndarray:
     return np.asarray(top / low)
 
 
-def deep(rng: np.random.Generator, depth: int) -> Numbers:
+def deep(rng: np.random.Generator, depth: int, sizes: Sizes) -> Numbers:
     """Eqs. (41) to (45): deep ReLU networks with the weights of (40); σ'(0) = 0."""
-    x, y = symmetric_data(rng)
-    n, u, r, g = len(x), rng.uniform(0.8, 1.2), unit(rng), [halves(rng) for _ in range(depth - 1)]
+    x, y = symmetric_data(rng, sizes)
+    n, u, r, g = (
+        len(x),
+        rng.uniform(0.8, 1.2),
+        unit(rng, sizes.dim),
+        [halves(rng, sizes.width) for _ in range(depth - 1)],
+    )
     cov, beta = x.T @ x / n, y @ x / n
     middle = [np.sqrt(2) * np.maximum(np.outer(a, b), 0) for a, b in zip(g[1:], g[:-1], strict=True)]
     w = [u * layer for layer in (np.outer(g[0], r), *middle, g[-1][None])]
-    product = _product(w, np.eye(DIM))
+    product = _product(w, np.eye(sizes.dim))
     gain = (u / np.sqrt(2)) ** depth
     found, f = velocity(w, x, y, 0.0, square), output(w, x, 0.0)
     yield "(41)", max(apart(f, x @ product[0] / 2), apart(f, gain * x @ r))
@@ -219,7 +233,10 @@ def deep(rng: np.random.Generator, depth: int) -> Numbers:
     yield "linear twin", _twin(w, g, found, x, y)
     errors = []
     for layer, v in enumerate(found):  # (42), its last product over the layers below
-        above, below = _product(w[layer + 1 :], np.eye(w[layer].shape[0])), _product(w[:layer], np.eye(DIM))
+        above, below = (
+            _product(w[layer + 1 :], np.eye(w[layer].shape[0])),
+            _product(w[:layer], np.eye(sizes.dim)),
+        )
         errors.append(apart(above.T @ (beta[None] / 2 - product @ cov / 4) @ below.T, v))
     yield "(42), ends", max(errors[0], errors[-1])
     yield "(42), middle: printed", min(errors[1:-1])
@@ -246,11 +263,11 @@ def _product(layers: Layers, first: np.ndarray) -> np.ndarray:
     return reduce(lambda below, w: w @ below, layers, first)
 
 
-def bounds(rng: np.random.Generator, slope: float) -> Numbers:
+def bounds(rng: np.random.Generator, slope: float, sizes: Sizes) -> Numbers:
     """The left side of Lemmas 8 and 9 over the right one: at most 1 if the lemma is true."""
-    x = SHORT * symmetric_data(rng)[0]
+    x = sizes.short * symmetric_data(rng, sizes)[0]
     n, trace = len(x), (x**2).sum() / len(x)
-    w1, w2 = rng.normal(size=(WIDTH, DIM)), rng.normal(size=(1, WIDTH))
+    w1, w2 = rng.normal(size=(sizes.width, sizes.dim)), rng.normal(size=(1, sizes.width))
     active, s = np.where(x @ w1.T > 0, 1.0, slope), sigma(x @ w1.T, slope)
     norm = np.linalg.norm
     yield "Lemma 8", float(norm(s.T @ s / n) / (norm(w1) ** 2 * trace))

@@ -14,7 +14,7 @@ from matplotlib.image import AxesImage
 from rankfall.data import Data
 from rankfall.dynamics import FlowWarning, Until, flow
 from rankfall.network import Network
-from rankfall.papers.experiment import finished
+from rankfall.papers.lab import finished
 from rankfall.theory.deep_form import outside
 
 NETWORKS = {"linear": 1.0, "ReLU": 0.0}  # and their slopes

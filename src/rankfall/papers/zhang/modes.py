@@ -1,5 +1,6 @@
 """Fig. 4: a bias-free ReLU network that evolves like several independent linear networks."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,34 +13,44 @@ from rankfall.data import Data, orthogonal_pair, xor
 from rankfall.dynamics import exact_flow
 from rankfall.loss import square
 from rankfall.network import Network
-from rankfall.papers.claim import Claim, at_least, at_most, near
-from rankfall.papers.experiment import Experiment, finished
+from rankfall.papers.lab import Claim, Experiment, at_least, at_most, finished, near, seed_lines
 from rankfall.theory.independent_modes import course, modes
 from rankfall.theory.situation import Situation
 
-WIDTH, SCALE = 40, 1e-3
-RECORDS = 61
 SEEN = 0.02  # of the height of a printed panel: about the width of its lines
 SETS = {"pair": orthogonal_pair(), "xor": xor()}
-ENDS = {"pair": 12.0, "xor": 9.0}  # the last point is half learned at about 6.5 and 5
 
 
-def run_modes(seed: int) -> xr.Dataset:
+@dataclass(frozen=True)
+class Setting:
+    """Fig. 4 shows pictures only: all of these numbers are ours."""
+
+    width: int = 40
+    scale: float = 1e-3  # the norm of either layer
+    records: int = 61
+    ends: tuple[float, ...] = (12.0, 9.0)  # the last point is half learned at about 6.5 and 5
+    together: float = 12.0  # the end for two points of one label
+
+    def times(self, name: str) -> np.ndarray:
+        """The times of the records on one of the sets."""
+        return np.linspace(0.0, dict(zip(SETS, self.ends, strict=True))[name], self.records)
+
+
+def run_modes(setting: Setting, seed: int) -> xr.Dataset:
     """The ReLU network on both sets, its linear networks, and two points of one label."""
-    network = Network.gaussian((2, WIDTH, 1), slope=0.0, scale=SCALE, seed=seed)
-    kept = [_modes(name, network) for name in SETS]
+    network = Network.gaussian((2, setting.width, 1), slope=0.0, scale=setting.scale, seed=seed)
+    kept = [_modes(SETS[name], setting.times(name), network) for name in SETS]
     along = np.concatenate([row.pop("along") for row in kept])
     dims = {"loss": ("record",), "apart": ("reading",), "weights": ("neuron", "axis")}
     dims |= {"linear": ("reading", "record"), "naive": (), "off": ()}
     merged = {name: (("set", *of), np.array([row[name] for row in kept])) for name, of in dims.items()}
     return xr.Dataset(
-        {**merged, "along": (("point",), along), "both": _one_label(network)},
+        {**merged, "along": (("point",), along), "both": _one_label(network, setting.together)},
         {"set": list(SETS), "reading": ["own neurons", "all neurons"]},
     )
 
 
-def _modes(name: str, network: Network) -> dict[str, Any]:
-    data, times = SETS[name], _times(name)
+def _modes(data: Data, times: np.ndarray, network: Network) -> dict[str, Any]:
     s = Situation(network, data, square.sum)
     run = exact_flow(
         network, data, "square.sum", times[-1], record=times, measures=["loss", "outputs"], show=False
@@ -64,10 +75,6 @@ def _modes(name: str, network: Network) -> dict[str, Any]:
     }
 
 
-def _times(name: str) -> np.ndarray:
-    return np.linspace(0.0, ENDS[name], RECORDS)
-
-
 def _first_sight(s: Situation) -> np.ndarray:
     """The u_k^2 if each point were learned by the neurons that see it at the start and have its sign."""
     z = s.x @ s.w.T / s.norms[:, None]
@@ -81,23 +88,23 @@ def _all_weights(s: Situation) -> np.ndarray:
     return np.asarray(((np.sign(s.y)[:, None] * s.a + z) ** 2).sum(axis=1) / 4)
 
 
-def _one_label(network: Network) -> float:
+def _one_label(network: Network, end: float) -> float:
     """Two orthogonal points of one label: the part of the first layer in neurons that see both at the end."""
     data = Data(np.eye(2), [1.0, 1.0], "one label")
-    run = exact_flow(network, data, "square.sum", 12.0, record=[12.0], measures=["loss"], show=False)
+    run = exact_flow(network, data, "square.sum", end, record=[end], measures=["loss"], show=False)
     first = finished(run).network.weights[0]
     both = (first @ data.x.T > 0).all(axis=1)
     return float((first[both] ** 2).sum() / (first**2).sum())
 
 
-def draw_modes(runs: xr.Dataset) -> Figure:
+def draw_modes(setting: Setting, runs: xr.Dataset) -> Figure:
     """Fig. 4: the points with the first layer at the end, and the losses; the first seed strong."""
     with plot.style():
         figure, axes = plot.panels(2, 2)
         for row, name, letters in zip(axes, SETS, ("ab", "cd"), strict=True):
             _draw_points(row[0], SETS[name], runs.weights.sel(set=name).isel(seed=0).values)
             row[0].set_title(f"({letters[0]}) {('two orthogonal points', 'XOR')[letters == 'cd']}")
-            _draw_losses(row[1], runs, name)
+            _draw_losses(row[1], setting.times(name), runs.sel(set=name))
             row[1].set_title(f"({letters[1]}) the loss, summed over the points")
         axes[0, 0].legend(loc="lower left")
         axes[1, 1].legend(loc="lower left")
@@ -117,10 +124,9 @@ def _draw_points(ax: Axes, data: Data, weights: np.ndarray) -> None:
     ax.set(xlim=(-size, size), ylim=(-size, size), xlabel="$x_1$", ylabel="$x_2$", aspect="equal")
 
 
-def _draw_losses(ax: Axes, runs: xr.Dataset, name: str) -> None:
-    times, one = _times(name), runs.sel(set=name)
-    loss, linear = one.loss.transpose("record", "seed"), one.linear.isel(seed=0)
-    ax.plot(times, loss[:, 1:], color=plot.PALETTE[0], alpha=0.25, linewidth=0.6)
+def _draw_losses(ax: Axes, times: np.ndarray, runs: xr.Dataset) -> None:
+    loss, linear = runs.loss.transpose("record", "seed"), runs.linear.isel(seed=0)
+    seed_lines(ax, times, loss[:, 1:], plot.PALETTE[0], alpha=0.25)
     plot.simulation(ax, times, loss[:, 0], "ReLU network", color=plot.PALETTE[0])
     plot.theory(ax, times, linear.sel(reading="own neurons"), "linear, own neurons")
     dashed = {"color": plot.PALETTE[1], "linestyle": "--"}
@@ -128,23 +134,11 @@ def _draw_losses(ax: Axes, runs: xr.Dataset, name: str) -> None:
     ax.set(xlabel=r"time $t/\tau$", ylabel="loss")
 
 
-FIGURE_4 = Experiment(
-    name="4",
-    title="Two orthogonal points, and XOR: every point has a linear network of its own",
-    run=run_modes,
-    draw=draw_modes,
-    seeds=20,
-    cost=1.9,
-    about=(
-        "Orthogonal points of Boursier et al.: −1 at (−0.5, 1), +1 at (2, 1). XOR: +1 at ±(1, 1), −1 at "
-        "±(1, −1); the paper's coordinates are not published. 40 ReLU neurons, Gaussian weights of norm "
-        "0.001, summed square loss, the flow exact at the kinks. The linear networks have one sample each. "
-        "The caption does not say what they start from; two readings are run: the parts of the ReLU "
-        "network's neurons that end with the point, or all weights at once. In both the linear course is the "
-        "logistic curve |y|/(1 + (|y|/(u²‖x‖) − 1)e^{−2|y|‖x‖t}) (docs/theory/independent_modes.md)."
-    ),
-    claims=(
+def claims(setting: Setting) -> tuple[Claim, ...]:
+    """Every point has a linear network, and neurons, of its own; and what does not follow."""
+    return (
         Claim(
+            id="pair-two-linear-networks",
             sentence="Two orthogonal points: the loss is that of two linear networks with one point each.",
             source="TMLR, Fig. 4b",
             metric="largest |loss − sum of the linear losses| / initial loss; each from its own neurons",
@@ -153,6 +147,7 @@ FIGURE_4 = Experiment(
             form="{:.1e}",
         ),
         Claim(
+            id="xor-four-linear-networks",
             sentence="XOR: the loss is that of four linear networks with one point each.",
             source="TMLR, Fig. 4d",
             metric="largest |loss − sum of the linear losses| / initial loss; each from its own neurons",
@@ -161,6 +156,7 @@ FIGURE_4 = Experiment(
             form="{:.1e}",
         ),
         Claim(
+            id="all-weights-too-early",
             sentence="Linear networks that start from all of the weights learn visibly earlier.",
             source="rankfall, on another reading of TMLR, Fig. 4b and 4d",
             metric="largest |loss − sum of the linear losses| / initial loss; for the pair and for XOR",
@@ -170,6 +166,7 @@ FIGURE_4 = Experiment(
             "ln(U²/u²)/(2|y|‖x‖). The caption must mean linear networks of the matching size.",
         ),
         Claim(
+            id="neurons-along-points",
             sentence="At convergence every neuron of the first layer lies along one of the points.",
             source="TMLR, Fig. 4a and 4c",
             metric="norm of W₁ off the neurons' own points / ‖W₁‖, for the pair and for XOR",
@@ -178,6 +175,7 @@ FIGURE_4 = Experiment(
             form="{:.1e}",
         ),
         Claim(
+            id="own-neurons-alone",
             sentence="Each point has its neurons, and they learn it alone: two groups, or four.",
             source="TMLR, Fig. 4",
             metric="Σ‖w‖² over the neurons along a point / (|y|/‖x‖), for the six points",
@@ -186,6 +184,7 @@ FIGURE_4 = Experiment(
             form="{:.5f}",
         ),
         Claim(
+            id="first-sight-fails",
             sentence="First sight does not decide: neurons that see two points at the start count too.",
             source="rankfall",
             metric="largest error of f if only neurons that see x at the start and have its sign are counted",
@@ -194,6 +193,7 @@ FIGURE_4 = Experiment(
             note="Such a neuron lets go of a point, or sticks to its kink: docs/theory/independent_modes.md.",
         ),
         Claim(
+            id="one-label-together",
             sentence="Inner products ≤ 0 do not suffice: orthogonal points of one label learn together.",
             source="rankfall",
             metric="part of ‖W₁‖² in neurons that see both points at the end; x = (1, 0), (0, 1), y = 1",
@@ -201,6 +201,25 @@ FIGURE_4 = Experiment(
             expected=at_least(0.5, "most of the first layer; zero if the points decoupled"),
             form="{:.3f}",
         ),
+    )
+
+
+FIGURE_4 = Experiment(
+    name="4",
+    title="Two orthogonal points, and XOR: every point has a linear network of its own",
+    setting=Setting(),
+    simulation=run_modes,
+    picture=draw_modes,
+    statements=claims,
+    seeds=20,
+    cost=1.9,
+    about=(
+        "Orthogonal points of Boursier et al.: −1 at (−0.5, 1), +1 at (2, 1). XOR: +1 at ±(1, 1), −1 at "
+        "±(1, −1); the paper's coordinates are not published. 40 ReLU neurons, Gaussian weights of norm "
+        "0.001, summed square loss, the flow exact at the kinks. The linear networks have one sample each. "
+        "The caption does not say what they start from; two readings are run: the parts of the ReLU "
+        "network's neurons that end with the point, or all weights at once. In both the linear course is the "
+        "logistic curve |y|/(1 + (|y|/(u²‖x‖) − 1)e^{−2|y|‖x‖t}) (docs/theory/independent_modes.md)."
     ),
 )
 

@@ -8,8 +8,12 @@ from rankfall.data import Data
 from rankfall.dynamics import descent
 from rankfall.limits import Limit, limit
 from rankfall.network import Network
-from rankfall.papers.claim import Check, at_least
-from rankfall.papers.experiment import finished
+from rankfall.papers.lab import finished
+
+
+def room(n: int) -> int:
+    """The number of features for so many nearly orthogonal inputs: 20, more where they would not fit."""
+    return max(20, 2 * n)
 
 
 def network(dim: int, width: int, slope: float, sigma: float, seed: int) -> Network:
@@ -69,10 +73,3 @@ def blocks(end: Limit) -> list[float]:
 def spread(margins: xr.DataArray) -> xr.DataArray:
     """The largest difference of two margins, relative to the smallest."""
     return (margins.max("sample") - margins.min("sample")) / margins.min("sample")
-
-
-CERTIFIED = Check(
-    "share of the limits that are certified",
-    lambda runs: runs.certified.astype(float),
-    at_least(1.0, "every limit has its certificate: KKT residuals below 1e-10, and the flow stays there"),
-)

@@ -5,17 +5,12 @@ A claim is declared apart from the runs. Judging it takes the runs of its experi
 rests on certified limits, the runs bring the certificates with them: files that anybody can check.
 """
 
-import base64
-import gzip
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
-
-from rankfall.certificates import Certificate
 
 Verdict = Literal["reproduced", "not reproduced", "refuted", "outside its hypotheses", "needs data"]
 VERDICTS: dict[Verdict, str] = {
@@ -123,6 +118,7 @@ class Measured:
 class Claim:
     """One sentence of a paper, and what would make it true.
 
+    - `id`: its name within the paper, which it keeps for ever: "rank-two".
     - `sentence`: what is claimed, in our words.
     - `source`: version of the paper and place in it: "TMLR, Fig. 3a". "rankfall" for a finding of our own.
     - `metric`: what is measured, in words and symbols, with its unit.
@@ -132,11 +128,12 @@ class Claim:
     - `recorded`: the verdict on record; `rankfall reproduce` fails when another one comes out.
     - `hypotheses`: what the claim supposes about the runs; if one does not hold the claim is outside them.
     - `certificate`: a check that, where the claim fails, shows that it is false and not merely missed.
-    - `proofs`: the names of the certificates that the claim rests on, see `with_certificates`.
+    - `proofs`: the names of the certificates that the claim rests on, see `lab.with_certificates`.
     - `form`: how to write the measured numbers.
     - `note`: what a reader should know to judge the verdict.
     """
 
+    id: str
     sentence: str
     source: str
     metric: str
@@ -172,58 +169,3 @@ class Judged:
     measured: Measured | None = None
     hypotheses: tuple[Measured, ...] = ()
     certificate: Measured | None = None
-
-
-# --- certificates of limits -------------------------------------------------------------------------------
-
-CERTIFICATES = "certificates"  # the variable of a run that holds them; no number, and never judged
-PROVED = 1  # of the seeds, the first ones whose certificates are kept, so that the page stays small
-
-
-class Proved(Protocol):
-    """A limit, or its certificate."""
-
-    @property
-    def document(self) -> dict[str, Any] | None:
-        """What the file of the certificate holds; None if there is no certificate."""
-
-
-def with_certificates(
-    run: xr.Dataset, seed: int, limits: Mapping[str, Proved], seeds: int = PROVED
-) -> xr.Dataset:
-    """The run of a seed, and with it the certificates of its limits, each under a name.
-
-    A claim of the experiment refers to them by `proofs`. They are kept for the first `seeds` seeds. What has
-    no certificate is left out; one that its checker refuses is an error.
-    """
-    kept = {}
-    for name, end in limits.items() if seed < seeds else ():
-        if end.document is None:
-            continue
-        report = Certificate(end.document).check()
-        if not report.accepted:
-            raise RuntimeError(f"the certificate {name!r} is refused:\n{report}")
-        kept[name] = end.document
-    return run.assign({CERTIFICATES: ((), np.array(packed(kept) if kept else "", dtype=object))})
-
-
-def refuting(end: Proved, refuted: Mapping[str, Any]) -> Proved:
-    """The certificate of a limit with one more claim, that a sentence is false there; without, if it is not.
-
-    `refuted` is what `rankfall.certificates.refutes` returns.
-    """
-    if end.document is None:
-        return end
-    more = Certificate(end.document | {"claims": [*end.document["claims"], dict(refuted)]})
-    return more if more.check().accepted else end
-
-
-def packed(value: Any) -> str:
-    """A JSON value as text: compressed, in base 64. Equal values give equal texts."""
-    text = json.dumps(value, separators=(",", ":"))
-    return base64.b64encode(gzip.compress(text.encode(), compresslevel=9, mtime=0)).decode()
-
-
-def unpacked(text: str) -> Any:
-    """What `packed` was given."""
-    return json.loads(gzip.decompress(base64.b64decode(text)))
