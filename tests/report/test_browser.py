@@ -153,9 +153,9 @@ def test_every_control_is_reached_by_the_tab_key(opened):
 
 def test_a_link_to_a_hidden_claim_shows_it(opened):
     view = opened("#verdict=refuted")
-    view.evaluate("location.hash = '#made-up-1'")
-    view.wait_for_function("!document.querySelector('#made-up-1').hidden")
-    assert view.locator("#made-up-1").is_visible()
+    view.evaluate("location.hash = '#made-up-claim-1'")
+    view.wait_for_function("!document.querySelector('#made-up-claim-1').hidden")
+    assert view.locator("#made-up-claim-1").is_visible()
 
 
 def test_sentences_only(opened):
@@ -166,18 +166,18 @@ def test_sentences_only(opened):
 
 def test_the_command_is_copied(opened):
     view = opened(permissions=["clipboard-read", "clipboard-write"])
-    button = view.locator("#made-up-3 .copy")
+    button = view.locator("#made-up-claim-3 .copy")
     button.click()
-    view.wait_for_function("document.querySelector('#made-up-3 .copy').textContent != 'copy'")
+    view.wait_for_function("document.querySelector('#made-up-claim-3 .copy').textContent != 'copy'")
     assert button.inner_text() == "copied"
-    assert view.evaluate("navigator.clipboard.readText()") == "rankfall reproduce made-up --claim 3 --again"
+    assert view.evaluate("navigator.clipboard.readText()") == "rankfall reproduce --claim made-up/claim-3 --again"
 
 
 def test_where_the_clipboard_is_closed_the_command_is_selected(opened):
     view = opened()
     view.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('closed')); }")
-    view.locator("#made-up-3 .copy").click()
-    view.wait_for_function("getSelection().toString() == 'rankfall reproduce made-up --claim 3 --again'")
+    view.locator("#made-up-claim-3 .copy").click()
+    view.wait_for_function("getSelection().toString() == 'rankfall reproduce --claim made-up/claim-3 --again'")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -155,7 +155,7 @@ def test_equal_outcomes_give_equal_pages(outcomes, html):
 
 def test_a_page_without_claims_is_a_page():
     text = Parsed(page([], {})).text
-    assert "0 claims of 0 papers: nothing was run." in text
+    assert "0 claims of 0 papers: nothing was run at the paper's setting." in text
 
 
 def figure_for_svg():
