@@ -1122,7 +1122,7 @@ def test_a_verdict_that_is_not_on_record_is_told_and_the_exit_code_is_1(rankfall
     answer = rankfall("reproduce", "zhang", "--figure", "identities", "--seeds", 1, "--workers", 1)
     assert answer.code == 1
     assert "on record: not" in answer.out
-    assert re.search(r"Not the verdict on record: zhang \d+\.", answer.out)
+    assert re.search(r"Not the verdict on record: zhang/[a-z-]+\.", answer.out)
 
 
 def test_reproduce_lists_what_can_be_run_and_runs_nothing(rankfall, tmp_path):
