@@ -164,20 +164,23 @@ def test_sentences_only(opened):
     assert view.locator(".claim dl:visible, figure:visible").count() == 0
 
 
+COMMAND = "rankfall reproduce --claim made-up/claim-3 --again"
+
+
 def test_the_command_is_copied(opened):
     view = opened(permissions=["clipboard-read", "clipboard-write"])
     button = view.locator("#made-up-claim-3 .copy")
     button.click()
     view.wait_for_function("document.querySelector('#made-up-claim-3 .copy').textContent != 'copy'")
     assert button.inner_text() == "copied"
-    assert view.evaluate("navigator.clipboard.readText()") == "rankfall reproduce --claim made-up/claim-3 --again"
+    assert view.evaluate("navigator.clipboard.readText()") == COMMAND
 
 
 def test_where_the_clipboard_is_closed_the_command_is_selected(opened):
     view = opened()
     view.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('closed')); }")
     view.locator("#made-up-claim-3 .copy").click()
-    view.wait_for_function("getSelection().toString() == 'rankfall reproduce --claim made-up/claim-3 --again'")
+    view.wait_for_function(f"getSelection().toString() == '{COMMAND}'")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
