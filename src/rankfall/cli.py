@@ -516,8 +516,10 @@ def _margin_facts(limit: "Limit") -> "Iterator[tuple[str, str]]":
     if limit.multipliers.any():
         listed = ", ".join(map(str, limit.support[:20])) + (", ..." if len(limit.support) > 20 else "")
         yield "support vectors", f"{len(limit.support)} of {len(limit.multipliers)} samples: {listed}"
-    square = str(limit.settings.get("loss", "")).startswith("square")
-    yield "outputs" if square else "margins", f"{limit.margins.min():.6g} to {limit.margins.max():.6g}"
+    yield (
+        "outputs" if limit.loss.name == "square" else "margins",
+        f"{limit.margins.min():.6g} to {limit.margins.max():.6g}",
+    )
     if limit.multipliers.any() and limit.network.homogeneity:
         yield "normalised margin", f"{limit.normalised_margin:.6g}"
     if limit.region is not None and limit.multipliers.any():

@@ -14,7 +14,7 @@ from scipy.ndimage import maximum_filter
 
 from rankfall.data import Data
 from rankfall.limits import Limit
-from rankfall.limits.result import RANK
+from rankfall.measure import RANK, Spectrum
 from rankfall.network import Network
 
 SIGNS = {1: "#2a6f97", -1: "#c4622d", 0: "grey"}  # of labels and of output weights; 0 is without a sign
@@ -197,11 +197,13 @@ def _key(limit: Limit, data: Data) -> list[Artist]:
 def draw_singular_values(ax: Axes, limit: Limit) -> None:
     """The singular values of the first layer and its two sign blocks; the title tells their ranks."""
     spectra = _spectra(limit)
-    whole, *blocks = [f"{k}: {_stable_rank(v):.4g} and {(v > RANK * v[0]).sum()}" for k, v in spectra.items()]
+    whole, *blocks = [f"{k}: {v.stable_rank:.4g} and {v.rank}" for k, v in spectra.items()]
     title = "stable rank and rank of " + whole
     ax.set_title(title + (f"\n({', '.join(blocks)})" if blocks else ""))
-    top = max(spectra["$W$"][0], 1e-300)
-    shown = [v[v > 1e-18 * top][:20] for v in spectra.values()]  # what is smaller is rounding alone
+    top = max(limit.singular_values[0], 1e-300)
+    shown = [
+        v.values[v.values > 1e-18 * top][:20] for v in spectra.values()
+    ]  # what is smaller is rounding alone
     lowest = min((v[-1] for v in shown if v.size), default=top)
     looks = {"$W$": (0.0, "black"), "$W_+$": (0.22, SIGNS[1]), "$W_-$": (-0.22, SIGNS[-1])}
     for name, values in zip(spectra, shown, strict=True):
@@ -220,20 +222,10 @@ def draw_singular_values(ax: Axes, limit: Limit) -> None:
     ax.legend(loc="upper right", ncols=3, **SHORT)
 
 
-def _spectra(limit: Limit) -> dict[str, np.ndarray]:
-    """The singular values of the first layer, and of its sign blocks in a network of two layers."""
-    w = limit.W
-    if w.shape[0] < w.shape[1]:  # the triangular factor has the same rows in other coordinates, and is small
-        w = np.asarray(np.linalg.qr(w.T, mode="r")).T
-    blocks = {"$W$": w}
-    if limit.network.depth == 2:
-        a = limit.network.weights[1][0]
-        blocks |= {"$W_+$": w[a > 0], "$W_-$": w[a < 0]}
-    return {name: np.linalg.svd(rows, compute_uv=False) for name, rows in blocks.items() if len(rows)}
-
-
-def _stable_rank(values: np.ndarray) -> float:
-    return float((values**2).sum() / max(values[0] ** 2, 1e-300))
+def _spectra(limit: Limit) -> dict[str, Spectrum]:
+    """The spectra of the first layer, and of its sign blocks in a network of two layers."""
+    blocks = {f"$W_{sign}$": each for sign, each in limit.block_spectra.items() if len(limit.blocks[sign])}
+    return {"$W$": limit.spectrum} | blocks
 
 
 def draw_samples(ax: Axes, limit: Limit, data: Data) -> None:
@@ -242,7 +234,7 @@ def draw_samples(ax: Axes, limit: Limit, data: Data) -> None:
         _stems(ax, limit.multipliers, data)
         ax.set(ylabel="multiplier $\\lambda_i$", ylim=(0, None))
         ax.set_title(f"{len(limit.support)} of {data.n} samples are support vectors")
-    elif not str(limit.settings.get("loss", "")).startswith("square"):
+    elif limit.loss.name != "square":
         _stems(ax, limit.margins, data)
         ax.set(ylabel="margin $y_i f(x_i)$")
         ax.set_title(f"{int((limit.margins <= 0).sum())} of {data.n} samples are on the wrong side")

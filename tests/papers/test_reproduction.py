@@ -413,5 +413,5 @@ def test_checkpoints_rest_on_the_measures_that_a_run_records_and_not_on_the_pape
     ((_, experiment),) = choose("sun", "9")
     below = code.code_of_runs(experiment.simulation.__module__)
     assert {"rankfall.measure.fit", "rankfall.measure.spectrum", "rankfall.dynamics.descent"} <= below.keys()
-    assert reproduction.code_below(experiment) == reproduction.code_below(experiment.at(widths=(8, 8)))
-    assert reproduction.code_of(experiment) != reproduction.code_of(experiment.at(widths=(8, 8)))
+    assert reproduction.code_below(experiment) == reproduction.code_below(experiment.at(width=8))
+    assert reproduction.code_of(experiment) != reproduction.code_of(experiment.at(width=8))

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,10 @@ from rankfall.certificates import Certificate
 from rankfall.limits.compare import Comparison
 from rankfall.limits.optimality import Optimality
 from rankfall.limits.verdict import Verdict
+from rankfall.loss import Loss, named
+from rankfall.measure import Spectrum
 from rankfall.network import Network, moving
 from rankfall.trajectory import opened, pack, unpack
-
-RANK = 1e-8  # singular values below this share of the largest are zero
 
 
 @dataclass(frozen=True)
@@ -107,29 +108,44 @@ class Limit:
         return {"+": self.W[a > 0], "-": self.W[a < 0]}
 
     @property
+    def loss(self) -> Loss:
+        """The loss whose flow ends here."""
+        return named(self.settings["loss"])
+
+    @cached_property
+    def spectrum(self) -> Spectrum:
+        """The spectrum of the first layer."""
+        return Spectrum.of(self.W)
+
+    @cached_property
+    def block_spectra(self) -> dict[str, Spectrum]:
+        """The spectrum of each sign block."""
+        return {sign: Spectrum.of(rows) for sign, rows in self.blocks.items()}
+
+    @property
     def singular_values(self) -> np.ndarray:
         """The singular values of the first layer."""
-        return _singular_values(self.W)
+        return self.spectrum.values
 
     @property
     def stable_rank(self) -> float:
         """The stable rank of the first layer."""
-        return _stable_rank(self.W)
+        return self.spectrum.stable_rank
 
     @property
     def rank(self) -> int:
-        """The number of singular values above 1e-8 of the largest."""
-        return _rank(self.W)
+        """The number of singular values above 1e-6 times the largest."""
+        return self.spectrum.rank
 
     @property
     def block_stable_ranks(self) -> dict[str, float]:
         """The stable rank of each sign block."""
-        return {sign: _stable_rank(rows) for sign, rows in self.blocks.items()}
+        return {sign: each.stable_rank for sign, each in self.block_spectra.items()}
 
     @property
     def block_ranks(self) -> dict[str, int]:
         """The rank of each sign block."""
-        return {sign: _rank(rows) for sign, rows in self.blocks.items()}
+        return {sign: each.rank for sign, each in self.block_spectra.items()}
 
     @property
     def norm(self) -> float:
@@ -246,24 +262,6 @@ class Limit:
     def with_settings(self, **more: Any) -> "Limit":
         """The same limit with more to tell about how it was found."""
         return replace(self, settings={**self.settings, **more})
-
-
-def _singular_values(w: np.ndarray) -> np.ndarray:
-    """By the triangular factor first: of a wide matrix it has the same singular values, and is small."""
-    if not w.size or not np.abs(w).max() > 0:
-        return np.zeros(min(w.shape))
-    tall = w.T if w.shape[0] < w.shape[1] else w
-    return np.asarray(np.linalg.svd(np.linalg.qr(tall, mode="r"), compute_uv=False))
-
-
-def _stable_rank(w: np.ndarray) -> float:
-    values = _singular_values(w)
-    return float((values**2).sum() / values[0] ** 2) if len(values) and values[0] > 0 else 0.0
-
-
-def _rank(w: np.ndarray) -> int:
-    values = _singular_values(w)
-    return int((values > RANK * values[0]).sum()) if len(values) and values[0] > 0 else 0
 
 
 def _comparison_lines(comparison: Comparison) -> list[str]:

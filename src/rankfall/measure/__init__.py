@@ -18,6 +18,7 @@ from rankfall.measure.fit import (
     with_weights,
 )
 from rankfall.measure.linearity import distance_to_twin, fresh_linearity, linearity
+from rankfall.measure.matrix import RANK, Spectrum
 from rankfall.measure.neurons import (
     activation_patterns,
     balance,
@@ -44,8 +45,10 @@ from rankfall.measure.spectrum import (
 
 __all__ = [
     "MEASURES",
+    "RANK",
     "Context",
     "Measure",
+    "Spectrum",
     "Warm",
     "accuracy",
     "activation_patterns",

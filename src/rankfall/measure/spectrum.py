@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from rankfall.measure.core import Warm, measured
+from rankfall.measure.matrix import RANK
 from rankfall.network import Network
 from rankfall.precision import Array, in_float64
 
@@ -171,7 +172,7 @@ def singular_values(network: Network) -> Float[Array, "matrix index"]:
 
 
 @measured("rank", dims=("matrix",), invariant=True)
-def rank(network: Network, tol: float = 1e-6) -> Int[Array, " matrix"]:
+def rank(network: Network, tol: float = RANK) -> Int[Array, " matrix"]:
     """How many singular values exceed `tol` times the largest, for each matrix."""
     values = singular_values.function(network)
     return (values > tol * values[:, :1]).sum(axis=-1)

@@ -5,9 +5,10 @@ from collections.abc import Callable
 import numpy as np
 
 from rankfall.limits import Limit, limit
+from rankfall.measure import Spectrum
 from rankfall.theory.evidence import Evidence
 from rankfall.theory.result import Prediction, Tolerance
-from rankfall.theory.situation import Situation, stable_rank
+from rankfall.theory.situation import Situation
 from rankfall.theory.tolerances import at_the_end
 
 PROBES = 4096
@@ -57,7 +58,7 @@ def first_layer(w: np.ndarray, says: str) -> Prediction:
 
 def rank_of(w: np.ndarray) -> Prediction:
     """The stable rank of the first layer."""
-    value = stable_rank(w)
+    value = Spectrum.of(w).stable_rank
     return Prediction(
         "stable rank",
         f"the stable rank of the first layer tends to {value:.4g}",

@@ -17,11 +17,12 @@ from rankfall.data import Data
 from rankfall.dynamics import descent
 from rankfall.limits import Limit
 from rankfall.loss import logistic, square
+from rankfall.measure import Spectrum
 from rankfall.network import Network
 from rankfall.theory import conditions, fixed_second
 from rankfall.theory.evidence import Evidence, Unmeasurable
 from rankfall.theory.result import Example, Hypothesis, Prediction, Result, Tolerance, at_least, fact
-from rankfall.theory.situation import Situation, stable_rank
+from rankfall.theory.situation import Situation
 from rankfall.theory.sources import FREI
 from rankfall.trajectory import Trajectory
 
@@ -78,7 +79,7 @@ def bound_predictions(s: Situation) -> Iterator[Prediction]:
         "stable rank of the change",
         f"sr(W_t - W_0) <= {bound:.4g} at all times",
         bound,
-        lambda e: [stable_rank(change) for change in _changes(e)],
+        lambda e: [Spectrum.of(change).stable_rank for change in _changes(e)],
         ROUNDED,
         "at most",
     )
@@ -95,12 +96,12 @@ def bound_predictions(s: Situation) -> Iterator[Prediction]:
 def collapse_predictions(s: Situation) -> Iterator[Prediction]:
     """The stable rank after one step, and a bound for all times."""
     step = -(s.step or 0.0) * fixed_second.gradient(s)
-    after = stable_rank(s.w + step)
+    after = Spectrum.of(s.w + step).stable_rank
     yield Prediction(
         "after one step",
         f"the stable rank goes from {s.stable_rank:.4g} to {after:.4g} in one step",
         after,
-        lambda e: stable_rank(_descended(e)[0]),
+        lambda e: Spectrum.of(_descended(e)[0]).stable_rank,
         ROUNDED,
     )
     frobenius = float(np.linalg.norm(s.w))
@@ -112,7 +113,7 @@ def collapse_predictions(s: Situation) -> Iterator[Prediction]:
             "at all times",
             f"sr(W_t) <= {most:.4g} at all times after the first step",
             most,
-            lambda e: [stable_rank(w) for w in _descended(e)],
+            lambda e: [Spectrum.of(w).stable_rank for w in _descended(e)],
             ROUNDED,
             "at most",
         )

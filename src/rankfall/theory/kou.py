@@ -16,12 +16,13 @@ from rankfall.data import Data
 from rankfall.dynamics import descent
 from rankfall.limits import Limit
 from rankfall.loss import logistic, square
+from rankfall.measure import Spectrum
 from rankfall.network import Network
 from rankfall.theory import conditions, ending, fixed_second
 from rankfall.theory.evidence import Evidence, Unmeasurable
 from rankfall.theory.frei_flow import two_vectors
 from rankfall.theory.result import Example, Hypothesis, Prediction, Result, Tolerance, at_least
-from rankfall.theory.situation import Situation, stable_rank
+from rankfall.theory.situation import Situation
 from rankfall.theory.sources import KOU
 from rankfall.theory.tolerances import GROWN, at_the_end
 from rankfall.trajectory import Trajectory
@@ -171,7 +172,7 @@ def relu_predictions(s: Situation) -> Iterator[Prediction]:
 
 def block_stable_ranks(e: Evidence) -> np.ndarray:
     """Those of the rows with positive and with negative output weights, at the end."""
-    return np.array([stable_rank(e.last.w[e.situation.a * sign > 0]) for sign in (1, -1)])
+    return np.array([Spectrum.of(e.last.w[e.situation.a * sign > 0]).stable_rank for sign in (1, -1)])
 
 
 def _turning(e: Evidence) -> float:

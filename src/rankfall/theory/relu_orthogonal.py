@@ -22,11 +22,12 @@ from rankfall.data import Data
 from rankfall.dynamics import exact_flow
 from rankfall.limits import Limit
 from rankfall.loss import exponential, logistic, square
+from rankfall.measure import Spectrum
 from rankfall.network import Network
 from rankfall.theory import conditions, ending
 from rankfall.theory.evidence import Evidence, Unmeasurable
 from rankfall.theory.result import Example, Hypothesis, Prediction, Result, Tolerance, at_least, fact
-from rankfall.theory.situation import Situation, stable_rank
+from rankfall.theory.situation import Situation
 from rankfall.theory.sources import KOU
 from rankfall.theory.tolerances import at_the_end, integration
 from rankfall.trajectory import Trajectory
@@ -70,7 +71,7 @@ def limit_of(s: Situation) -> tuple[np.ndarray, np.ndarray]:
 def predictions(s: Situation) -> Iterator[Prediction]:
     """The whole limit, from the signs of <w_j(0), x_i>."""
     w, multipliers = limit_of(s)
-    blocks = [stable_rank(w[s.a > 0]), stable_rank(w[s.a < 0])]
+    blocks = [Spectrum.of(w[s.a > 0]).stable_rank, Spectrum.of(w[s.a < 0]).stable_rank]
     yield ending.equal_margins(s)
     yield ending.first_layer(w, "the limit follows from the start")
     yield Prediction(
@@ -86,7 +87,7 @@ def predictions(s: Situation) -> Iterator[Prediction]:
         "stable rank of each sign",
         f"the stable ranks of the positive and the negative neurons tend to {blocks[0]:.4g}, {blocks[1]:.4g}",
         np.array(blocks),
-        lambda e: [stable_rank(e.last.w[s.a > 0]), stable_rank(e.last.w[s.a < 0])],
+        lambda e: [Spectrum.of(e.last.w[s.a > 0]).stable_rank, Spectrum.of(e.last.w[s.a < 0]).stable_rank],
         at_the_end,
     )
     yield ending.arrives()

@@ -8,7 +8,7 @@ import numpy as np
 from rankfall import data as geometry
 from rankfall.data import Data, HardMargin
 from rankfall.loss import Loss
-from rankfall.measure import parameter_norm
+from rankfall.measure import Spectrum, parameter_norm
 from rankfall.network import Network
 
 
@@ -71,7 +71,7 @@ class Situation:
     @property
     def stable_rank(self) -> float:
         """The stable rank of the first layer, its bias included."""
-        return stable_rank(self.w)
+        return Spectrum.of(self.w).stable_rank
 
     @property
     def start_norm(self) -> float:
@@ -177,13 +177,3 @@ class Situation:
     def beta(self) -> np.ndarray:
         """The vector <y x>."""
         return np.asarray(self.x.T @ self.y / len(self.x))
-
-
-def stable_rank(w: np.ndarray) -> float:
-    """|w|_F^2 / |w|_2^2, by the smaller Gram matrix; 0 of the matrix 0."""
-    largest = np.abs(w).max(initial=0.0)
-    if not largest > 0:
-        return 0.0
-    w = w / largest  # so that squares of small weights do not vanish
-    gram = w @ w.T if w.shape[0] < w.shape[1] else w.T @ w
-    return float(np.trace(gram) / np.linalg.eigvalsh(gram)[-1])

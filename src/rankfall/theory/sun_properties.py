@@ -20,12 +20,13 @@ import numpy as np
 
 from rankfall.data import Data, hard_margin_of_gram
 from rankfall.loss import logistic, square
+from rankfall.measure import Spectrum
 from rankfall.network import Network
 from rankfall.theory import conditions, ending
 from rankfall.theory.evidence import Evidence, Unmeasurable
 from rankfall.theory.relu_orthogonal import final_slopes
 from rankfall.theory.result import Example, Hypothesis, Prediction, Result, Tolerance, at_least, at_most
-from rankfall.theory.situation import Situation, stable_rank
+from rankfall.theory.situation import Situation
 from rankfall.theory.sources import SUN
 from rankfall.theory.tolerances import at_the_end
 
@@ -126,7 +127,7 @@ def conjecture(s: Situation) -> Iterator[Prediction]:
         "stable rank at most 2",
         "the stable rank of the first layer, its bias left out, ends at 2 at most",
         2.0,
-        lambda e: stable_rank(np.asarray(_end(e).network.weights[0])),
+        lambda e: Spectrum.of(np.asarray(_end(e).network.weights[0])).stable_rank,
         at_the_end,
         "at most",
     )
@@ -148,7 +149,7 @@ def separable_predictions(s: Situation) -> Iterator[Prediction]:
         "one vector for each sign",
         "the stable rank of the neurons of each sign is 1: all that are not zero are equal",
         np.ones(2),
-        lambda e: [stable_rank(_end(e).last.w[s.a * y > 0]) for y in (1, -1)],
+        lambda e: [Spectrum.of(_end(e).last.w[s.a * y > 0]).stable_rank for y in (1, -1)],
         at_the_end,
     )
 

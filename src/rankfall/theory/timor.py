@@ -18,11 +18,12 @@ from rankfall.data import Data
 from rankfall.dynamics import Until, every, flow
 from rankfall.limits import Limit
 from rankfall.loss import exponential, square
+from rankfall.measure import Spectrum
 from rankfall.network import Network
 from rankfall.theory import conditions
 from rankfall.theory.evidence import Evidence, Unmeasurable
 from rankfall.theory.result import Example, Hypothesis, Prediction, Result, Tolerance, at_least, at_most, fact
-from rankfall.theory.situation import Situation, stable_rank
+from rankfall.theory.situation import Situation
 from rankfall.theory.sources import TIMOR
 from rankfall.theory.tolerances import integration
 from rankfall.trajectory import Trajectory
@@ -82,7 +83,7 @@ def predictions(s: Situation) -> Iterator[Prediction]:
         "stable rank",
         f"if each neuron fits its own sample, W has rank 2, and a stable rank of {least:.3f} at least",
         least,
-        lambda e: stable_rank(_fitted_apart(e).weights[0]),
+        lambda e: Spectrum.of(_fitted_apart(e).weights[0]).stable_rank,
         _residual,
         "at least",
     )
@@ -143,9 +144,9 @@ def predictions_from_zero(s: Situation) -> Iterator[Prediction]:
     yield _at_end("second layer", "the columns of V end along the targets", v, lambda n: n.weights[1])
     says = f"the rows of W end {angle:.2f} degrees apart"
     yield _at_end("angle between the neurons", says, angle, lambda n: np.degrees(_angle(*n.weights[0])))
-    rank = stable_rank(w)
+    rank = Spectrum.of(w).stable_rank
     says = f"W ends with rank 2 and the stable rank {rank:.3f}"
-    yield _at_end("stable rank", says, rank, lambda n: stable_rank(n.weights[0]))
+    yield _at_end("stable rank", says, rank, lambda n: Spectrum.of(n.weights[0]).stable_rank)
     yield Prediction(
         "course",
         "both layers follow the closed form at all times",

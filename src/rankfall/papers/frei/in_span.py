@@ -14,9 +14,9 @@ from scipy.sparse.linalg import eigsh
 
 from rankfall.data import Data
 from rankfall.dynamics import descent
+from rankfall.measure import Spectrum
 from rankfall.network import Network
 from rankfall.papers.lab import finished
-from rankfall.theory.situation import stable_rank
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def descend(
     recorded = run["weights"].transpose("run", "step", "weight").values
     w = recorded[..., : begun.inside.size].reshape(*recorded.shape[:2], *begun.inside.shape)
     whole = [[begun.stable_rank(at, sigma) for at in run] for run, sigma in zip(w, sigmas, strict=True)]
-    change = [[stable_rank(at - run[0]) for at in run] for run in w]
+    change = [[Spectrum.of(at - run[0]).stable_rank for at in run] for run in w]
     return xr.Dataset(
         {
             "stable_rank": (("run", "step"), whole),

@@ -12,6 +12,7 @@ from rankfall import plot
 from rankfall.data import Data, nearly_orthogonal, orthogonal, p_orthogonality
 from rankfall.limits import Limit, limit
 from rankfall.loss import exponential
+from rankfall.measure import Spectrum
 from rankfall.network import Network, with_origin
 from rankfall.papers.lab import (
     Check,
@@ -25,7 +26,7 @@ from rankfall.papers.lab import (
 )
 from rankfall.theory.assessment import assessed
 from rankfall.theory.frei_flow import RESULTS, two_vectors
-from rankfall.theory.situation import Situation, stable_rank
+from rankfall.theory.situation import Situation
 
 ORTHOGONAL = "orthogonal inputs"
 
@@ -225,7 +226,7 @@ def _orthogonal(setting: Setting, slope: float, positive: int) -> tuple[float, f
     a = np.where(np.arange(width) < positive, 1.0, -1.0) / np.sqrt(width)
     end = two_vectors(np.eye(n), np.where(np.arange(n) < n // 2, 1.0, -1.0), a, slope)
     assert end is not None
-    return stable_rank(end.w), float(np.linalg.norm(end.z) / np.sqrt(n))
+    return Spectrum.of(end.w).stable_rank, float(np.linalg.norm(end.z) / np.sqrt(n))
 
 
 # --- the claims -------------------------------------------------------------------------------------------

@@ -10,10 +10,11 @@ from matplotlib.figure import Figure
 from rankfall import plot
 from rankfall.data import Data, gaussian_mixture
 from rankfall.loss import logistic
+from rankfall.measure import Spectrum
 from rankfall.papers.frei.in_span import Start, descend, start
 from rankfall.papers.lab import Claim, Experiment, at_least, at_most, between, guide, power_law, seed_lines
 from rankfall.theory import fixed_second, frei_descent
-from rankfall.theory.situation import Situation, stable_rank
+from rankfall.theory.situation import Situation
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def first_step(setting: Setting, begun: Start, sigma: float) -> tuple[float, flo
     """The stable rank after one step; the spectral norm of the step, and its own stable rank."""
     s = _situation(setting, begun, sigma)
     move = -setting.step * fixed_second.gradient(s)
-    return begun.stable_rank(s.w + move, sigma), float(np.linalg.norm(move, 2)), stable_rank(move)
+    return begun.stable_rank(s.w + move, sigma), float(np.linalg.norm(move, 2)), Spectrum.of(move).stable_rank
 
 
 def _situation(setting: Setting, begun: Start, sigma: float) -> Situation:

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from rankfall import plot
 from rankfall.data import Data, nearly_orthogonal, p_orthogonality
 from rankfall.dynamics import exact_flow
+from rankfall.measure import Spectrum
 from rankfall.network import Network
 from rankfall.papers.kou.network import blocks, curves, descends, ends, network, room, spread
 from rankfall.papers.lab import (
@@ -28,7 +29,6 @@ from rankfall.papers.lab import (
 )
 from rankfall.theory.frei_flow import two_vectors
 from rankfall.theory.kou import ORTHOGONALITY
-from rankfall.theory.situation import stable_rank
 
 END = "limit"  # the name of its certificate
 
@@ -75,7 +75,7 @@ def run_leaky(setting: Setting, seed: int) -> xr.Dataset:
             "end_blocks": ("sign", blocks(end)),
             "end_stable_rank": end.stable_rank,
             "end_margins": ("sample", end.margins),
-            "foreseen_stable_rank": stable_rank(solution.w),
+            "foreseen_stable_rank": Spectrum.of(solution.w).stable_rank,
             "foreseen_norm": float(np.linalg.norm(solution.w)),
             "certified": end.certified,
             "orthogonality": p_orthogonality(data) * slope**4,

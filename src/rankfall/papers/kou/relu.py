@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from rankfall import plot
 from rankfall.data import Data, nearly_orthogonal, orthogonal, p_orthogonality
 from rankfall.loss import logistic
+from rankfall.measure import Spectrum
 from rankfall.network import Network
 from rankfall.papers.kou.network import blocks, descends, ends, network, room, spread
 from rankfall.papers.lab import (
@@ -26,7 +27,7 @@ from rankfall.papers.lab import (
 from rankfall.theory.fixed_second import cosines
 from rankfall.theory.kou import ORTHOGONALITY, shares
 from rankfall.theory.relu_orthogonal import limit_of
-from rankfall.theory.situation import Situation, stable_rank
+from rankfall.theory.situation import Situation
 
 END = "limit"  # the name of its certificate
 
@@ -67,8 +68,8 @@ def run_relu(setting: Setting, seed: int) -> xr.Dataset:
         end_stable_rank=end.stable_rank,
         end_margins=("sample", end.margins),
         bounds=("sign", bounds),
-        orthogonal_blocks=("sign", [stable_rank(there[start.a * sign > 0]) for sign in (1, -1)]),
-        orthogonal_stable_rank=stable_rank(there),
+        orthogonal_blocks=("sign", [Spectrum.of(there[start.a * sign > 0]).stable_rank for sign in (1, -1)]),
+        orthogonal_stable_rank=Spectrum.of(there).stable_rank,
         certified=end.certified,
         orthogonality=p_orthogonality(data),
         seen=shares(start).min() * setting.width,
@@ -87,7 +88,11 @@ def _wide(width: int, count: int, seed: int) -> list[float]:
     """The stable ranks of the blocks and of the whole in the limit of a wide network, in closed form."""
     data = orthogonal(n=2 * count, dim=2 * count, seed=seed)
     w, _ = limit_of(Situation(network(2 * count, width, 0.0, 1.0, seed), data, logistic))
-    return [stable_rank(w[:width]), stable_rank(w[width:]), stable_rank(w)]
+    return [
+        Spectrum.of(w[:width]).stable_rank,
+        Spectrum.of(w[width:]).stable_rank,
+        Spectrum.of(w).stable_rank,
+    ]
 
 
 def _mean_field(runs: xr.Dataset) -> xr.DataArray:

@@ -11,6 +11,7 @@ from rankfall.certificates import refutes
 from rankfall.data import Data, nearly_orthogonal, p_orthogonality
 from rankfall.limits import Limit, limit
 from rankfall.loss import exponential
+from rankfall.measure import Spectrum
 from rankfall.network import Network
 from rankfall.papers.lab import (
     Check,
@@ -91,8 +92,7 @@ def _properties(setting: Setting, data: Data, seed: int) -> tuple[xr.Dataset, Li
 
 def _stable_rank(end: Limit) -> float:
     """That of the first layer, its bias left out, as in the paper."""
-    values = np.linalg.svd(np.asarray(end.network.weights[0]), compute_uv=False)
-    return float((values**2).sum() / values[0] ** 2)
+    return Spectrum.of(np.asarray(end.network.weights[0])).stable_rank
 
 
 def _of(runs: xr.Dataset, name: str, which: int = 0) -> xr.DataArray:
