@@ -7,7 +7,8 @@ from scipy.integrate import solve_ivp
 import rankfall as rf
 from rankfall.limits.kkt import Point, residuals
 from rankfall.loss import named
-from rankfall.theory.relu_orthogonal import course, final_slopes, limit_of, stable_rank
+from rankfall.measure import Spectrum
+from rankfall.theory.relu_orthogonal import course, final_slopes, limit_of
 from rankfall.theory.situation import Situation
 
 
@@ -116,7 +117,7 @@ def test_stable_rank_follows_from_the_overlaps_of_the_activation_sets(seed):
     own = np.diag(overlaps)
     matrix = overlaps / np.outer(s.norms * own, s.norms * own)
     value = (1 / (s.norms**2 * own)).sum() / np.linalg.eigvalsh(matrix)[-1]
-    assert np.isclose(stable_rank(limit_of(s)[0]), value, rtol=1e-12)
+    assert np.isclose(Spectrum.of(limit_of(s)[0]).stable_rank, value, rtol=1e-12)
 
 
 @pytest.mark.parametrize("k", [2, 3, 4, 5])
@@ -128,15 +129,15 @@ def test_all_subsets_equally_often_give_2k_over_k_plus_1_a_block_and_twice_that_
     network = rf.Network([first, [a]], trained=(True, False))
     s = Situation(network, rf.Data(np.eye(2 * k), np.repeat([1.0, -1.0], k)), named("exponential"))
     w, _ = limit_of(s)
-    assert np.isclose(stable_rank(w[a > 0]), 2 * k / (k + 1), rtol=1e-13)
-    assert np.isclose(stable_rank(w), 4 * k / (k + 1), rtol=1e-13)
+    assert np.isclose(Spectrum.of(w[a > 0]).stable_rank, 2 * k / (k + 1), rtol=1e-13)
+    assert np.isclose(Spectrum.of(w).stable_rank, 4 * k / (k + 1), rtol=1e-13)
 
 
 def test_many_random_neurons_come_near_the_stable_rank_of_all_subsets():
     data = rf.data.orthogonal(10, 10, seed=0)
     network = rf.Network.fixed_second_layer((10, 20_000, 1), slope=0.0, sigma=1.0, seed=0)
     w, _ = limit_of(Situation(network, data, named("logistic")))
-    assert abs(stable_rank(w) - 20 / 6) < 0.05
+    assert abs(Spectrum.of(w).stable_rank - 20 / 6) < 0.05
 
 
 @pytest.mark.parametrize("slope", [0.1, 0.5, 0.9])
@@ -146,7 +147,7 @@ def test_leaky_limit_on_equal_norms_is_the_closed_form_of_frei(slope):
     s = Situation(network, data, named("exponential"))
     w, multipliers = limit_of(s)
     assert np.allclose(multipliers, 2 / ((1 + slope**2) * 4), rtol=1e-13)
-    assert np.isclose(stable_rank(w), 1 + ((1 - slope) / (1 + slope)) ** 2, rtol=1e-12)
+    assert np.isclose(Spectrum.of(w).stable_rank, 1 + ((1 - slope) / (1 + slope)) ** 2, rtol=1e-12)
     assert np.allclose(w, rf.theory.frei_flow.two_vectors(s.x, s.y, s.a, slope).w, rtol=0, atol=1e-12)
 
 
