@@ -11,6 +11,8 @@ from rankfall.dynamics.problem import Reduction
 from rankfall.limits import Verdict
 from rankfall.limits.asymptote import asymptote
 from rankfall.loss import named
+from tests.adversarial.battery import network_and_data
+from tests.adversarial.problems import problem
 
 RNG = np.random.default_rng
 
@@ -264,3 +266,11 @@ def test_no_small_lattice_problem_is_too_degenerate(draw):
     assert found.reached == (not found.missing)
     if found.reached:
         assert max(found.residuals.values()) <= 1e-10
+
+
+def test_pulls_that_all_vanish_but_one_end_the_search_for_shares_without_a_warning():
+    """Inputs of 1e6: the second derivative of the shares underflows, and no step is taken from it."""
+    case = problem(600, 196)
+    network, data = network_and_data(case)
+    found = limit(network, data, case.loss, seconds=2, show=False)
+    assert np.isfinite(found.margins).all()

@@ -141,6 +141,8 @@ def _offset(
             break
         centred = b - pi @ b
         step = -np.linalg.lstsq(centred.T @ (pi[:, None] * centred), gradient, rcond=1e-14)[0]
+        if not np.abs(step).max() < 1e300 / np.abs(b).sum():  # all pulls but one have vanished
+            break
         size = 1.0
         while size > 1e-10:
             trial, lower = shares(rho + size * step)
