@@ -1128,7 +1128,7 @@ def test_a_verdict_that_is_not_on_record_is_told_and_the_exit_code_is_1(rankfall
 def test_reproduce_lists_what_can_be_run_and_runs_nothing(rankfall, tmp_path):
     answer = rankfall("reproduce", "sun", "--list")
     assert answer.code == 0
-    for word in ("6-7", "needs", "mnist", "to do: new", "refuted"):
+    for word in ("6-7", "needs", "mnist", "to do: new", "refuted", "sun/small-starts-keep-accuracy"):
         assert word in answer.out
     assert list(tmp_path.iterdir()) == []
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import FrozenInstanceError, dataclass, field, fields
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,9 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
+from rankfall.data import Data
+from rankfall.data import mnist as digits
+from rankfall.dynamics.spelling import spelled
 from rankfall.papers.lab import (
     Claim,
     Experiment,
@@ -16,7 +20,7 @@ from rankfall.papers.lab import (
     changed,
     differences,
     parsed,
-    spelled,
+    text_of,
     values,
 )
 
@@ -250,18 +254,18 @@ def test_without_an_equals_sign_the_form_is_told(text):
         ((0.5, 0.3), "(0.5, 0.3)"),
         ([0.5, 0.3], "(0.5, 0.3)"),
         (((2, 3), (4,)), "((2, 3), (4))"),
-        ({"small": (1, 0.01), "odd": ones}, f"{{'small': (1, 0.01), 'odd': {__name__}.ones}}"),
-        (halves, f"{__name__}.halves"),
+        ({"small": (1, 0.01), "odd": ones}, f"{{'small': (1, 0.01), 'odd': {spelled(ones)}}}"),
+        (halves, f"{spelled(halves)}"),
     ],
 )
-def test_values_are_spelled(value, text):
-    assert spelled(value) == text
+def test_values_have_a_text(value, text):
+    assert text_of(value) == text
 
 
 def test_every_field_has_its_value_as_text():
     told = values(SETTING)
     assert list(told) == [each.name for each in fields(Setting)]
-    assert (told["n"], told["slopes"], told["load"]) == ("8", "(0.5, 0.3)", f"{__name__}.ones")
+    assert (told["n"], told["slopes"], told["load"]) == ("8", "(0.5, 0.3)", f"{spelled(ones)}")
 
 
 def test_the_texts_of_two_settings_are_equal_if_the_settings_are():
@@ -422,7 +426,7 @@ def test_back_at_the_papers_setting_nothing_differs():
 
 
 def test_another_function_differs_too():
-    assert SUMS.at(load=halves).differs == f"load = {__name__}.halves (paper: {__name__}.ones)"
+    assert SUMS.at(load=halves).differs == f"load = {spelled(halves)} (paper: {spelled(ones)})"
 
 
 def test_changes_make_the_same_experiment_again():
@@ -435,3 +439,15 @@ def test_a_long_run_asks_for_a_folder_and_writes_there(tmp_path: Path):
         NOTED.run()
     assert sums(NOTED.run(0, tmp_path, n=20)) == pytest.approx([10, 6])
     assert (tmp_path / "checkpoint").read_text() == "20"
+
+
+def test_functions_without_a_name_of_their_own_are_told_apart_by_what_they_hold():
+    texts = [text_of(each) for each in (lambda: 1, lambda: 2, partial(pow, 2), partial(pow, 3), digits)]
+    assert len(set(texts)) == 5
+    assert text_of(digits) == "rankfall.data.real.mnist"
+
+
+def test_data_of_one_name_are_told_apart_by_their_numbers():
+    first, second = (Data(np.eye(2) * size, [1.0, -1.0], name="mine") for size in (1, 2))
+    assert text_of(first) != text_of(second)
+    assert text_of(first) == text_of(Data(np.eye(2), [1.0, -1.0], name="mine"))

@@ -54,25 +54,22 @@ def summary(rows: Sequence[Row]) -> RenderableType:
     return Group(table, record)
 
 
-def listing(places: Sequence[Kept], claim: str | None = None) -> Table:
-    """The experiments with their claims, and whether what was found before is still true.
+def listing(places: Sequence[Kept], claim: str | None = None) -> RenderableType:
+    """The experiments with the ids of their claims, and whether what was found before is still true.
 
     With `claim` only that one of the claims is listed.
     """
-    table = Table("paper", "figure", "", "claims", "verdict on record", "seeds", "state", show_lines=True)
+    lines = []
     for place in places:
-        paper, experiment = place.paper, place.experiment
-        told = [each for each in experiment.claims if claim in (None, each.id, f"{paper.name}/{each.id}")]
-        table.add_row(
-            paper.name,
-            experiment.name,
-            Text(experiment.title),
-            Text("\n").join(Text(each.id) for each in told),
-            Text("\n").join(Text(each.recorded, style=COLOURS[each.recorded]) for each in told),
-            str(place.seeds),
-            Text(_state(place)),
-        )
-    return table
+        paper, experiment = place.paper.name, place.experiment
+        seeds = "1 seed" if place.seeds == 1 else f"{place.seeds} seeds"
+        head = f"{paper} --figure {experiment.name}"
+        lines.append(Text.assemble((head, "bold"), f": {experiment.title} ({seeds}; {_state(place)})"))
+        for each in experiment.claims:
+            if claim in (None, each.id, f"{paper}/{each.id}"):
+                verdict = (each.recorded, COLOURS[each.recorded])
+                lines.append(Text.assemble(f"  {paper}/{each.id:32} ", verdict))
+    return Group(*lines)
 
 
 def _state(place: Kept) -> str:

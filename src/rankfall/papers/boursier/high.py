@@ -124,7 +124,7 @@ def draw_high(setting: Setting, runs: xr.Dataset) -> Figure:
         left.set(xlabel=r"$t\, \min|D_\pm| / \ln(1/\lambda)$", ylabel="loss / loss at the start")
         left.set_ylim(top=1.45)
         left.set_title("(a) the losses of all draws")
-        middle.set(xlabel="foreseen time of a phase, same unit", ylabel="time at which the loss falls")
+        middle.set(xlabel="predicted time of a phase, same unit", ylabel="time at which the loss falls")
         middle.set_title("(b) the times of the phases")
         right.set(xlabel="draw, sorted", ylabel=r"$|\theta|^2 / 2(|w_+| + |w_-|)$")
         right.set_title("(c) the norm at the end")
@@ -223,7 +223,7 @@ HIGH = Experiment(
         "The notebook's second example: 75 Gaussian inputs in 150 dimensions, a teacher of six neurons, 200 "
         "neurons from a balanced start of size 1e-20; and the same with the nearest orthogonal inputs. The "
         "code takes 200,000 steps of 1e-3; here it is 3000 longer ones, of 0.08 to 0.8, to 1.6 times the "
-        "foreseen time of the later phase. Foreseen times allow for the steps: one multiplies by 1 + η‖D‖, "
+        "predicted time of the later phase. Predicted times allow for the steps: one multiplies by 1 + η‖D‖, "
         "not by exp(η‖D‖). A sign is fitted where the loss falls through the middle between "
         "two saddles. The notebook has one draw; here there are twenty, with three neurons of either sign in "
         "the teacher, so that neither sign is rare."

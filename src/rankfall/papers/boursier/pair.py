@@ -49,7 +49,7 @@ def _outputs(theta: np.ndarray, x: np.ndarray, width: int) -> tuple[np.ndarray, 
 
 
 def run_pair(setting: Setting, seed: int) -> xr.Dataset:
-    """The flow from two scales, the descent of the authors' code, and what is foreseen for them."""
+    """The flow from two scales, the descent of the authors' code, and what is predicted for them."""
     flows = [_pair_flow(setting, scale, seed) for scale in setting.scales]
     flow = xr.concat(flows, dim=xr.Variable("scale", list(setting.scales)))
     return flow.merge(_pair_descent(setting, seed))
@@ -143,7 +143,7 @@ def _delay(setting: Setting, runs: xr.Dataset) -> xr.DataArray:
 
 
 def draw_pair(setting: Setting, runs: xr.Dataset) -> Figure:
-    """The loss over time, measured and foreseen; the times over the scale; the norm at the end."""
+    """The loss over time, measured and predicted; the times over the scale; the norm at the end."""
     with plot.style():
         figure, axes = plot.panels(2)
         left, right = axes[0]
@@ -214,7 +214,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             id="closed-form-times",
             sentence="The times themselves follow from the start, in closed form.",
             source="rankfall, after Theorem 1",
-            metric=f"time at which half is fitted / the foreseen one, both signs, λ = {least}",
+            metric=f"time at which half is fitted / the predicted one, both signs, λ = {least}",
             measure=lambda runs: (runs.half / runs.foreseen_half).isel(scale=0),
             expected=near(1.0, 1e-3, f"{apart}, and interpolated"),
             form="{:.6f}",
@@ -262,7 +262,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             id="authors-code",
             sentence=f"The authors' code does the same in half the time, by its steps of {step}.",
             source="notebook training_dynamics",
-            metric=f"step at which half is fitted × 2 × {step} / foreseen time, both signs",
+            metric=f"step at which half is fitted × 2 × {step} / predicted time, both signs",
             measure=lambda runs: runs.half_step * 2 * setting.step / runs.foreseen_half.isel(scale=0),
             expected=near(
                 1.0,

@@ -300,7 +300,7 @@ CIFAR = Experiment(
         "In the introduction: 512 neurons, SGD, TensorFlow's default start (Glorot's uniform one) against a "
         "smaller one. Recalled, or as others quote it: ten classes, pixels from 0 to 1, batches of 128, step "
         "size 0.01, ReLU (Sun and Tran call the network leaky), and up to a million steps. The size of the "
-        "smaller start is not in the text at hand; a caption says 50 times smaller. We tried both layers "
+        "smaller start is not in the text we have; a caption says 50 times smaller. We tried both layers "
         "0.1, 0.05, 0.02 and 0.001 times the default and the first layer alone 0.02 and 0.001 times: the "
         "least stable rank nearest to 3.25 comes from the first layer alone at 1/50, and this start is "
         "shown beside both layers at 1/50. Ours: no biases, both layers trained, float32, 400 epochs from "

@@ -119,7 +119,7 @@ def draw_orthogonality(setting: Setting, runs: xr.Dataset) -> Figure:
             ranks = here["rank"].transpose("reduced", "seed").values.ravel()
             axes[2].plot(at, ranks, "o", color=colour, markersize=2.2, alpha=0.6)
         for ax in axes[:2]:
-            ax.set(ylabel="share with the foreseen limit", ylim=(0, 1.05))
+            ax.set(ylabel="share with the predicted limit", ylim=(0, 1.05))
         axes[0].set(xscale="log", xlabel="$p(X)$, median", title=r"(a) dashed: asked for, $3\gamma^{-3}$")
         axes[1].set(xlabel=r"$d\,\gamma^2$", title=r"(b) $d\,\gamma^2$ decides")
         axes[2].set(xlabel=r"$d\,\gamma^2$", ylabel="rank of the limit", title="(c) rank two, or more")
@@ -150,7 +150,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             id="far-from-hypothesis",
             sentence="On Gaussian inputs far from the hypothesis of Theorem 3.2 its limit is reached.",
             source="rankfall",
-            metric=f"distance to the foreseen network / its norm, at d = {largest:g} γ⁻²",
+            metric=f"distance to the predicted network / its norm, at d = {largest:g} γ⁻²",
             measure=lambda runs: runs.distance.sel(reduced=largest),
             expected=at_most(SAME, "the same network, up to the residuals of the limits"),
             hypotheses=(
@@ -188,7 +188,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             id="dimension-times-slope-squared",
             sentence="What decides is d γ²: near-orthogonality must grow like p ~ γ⁻¹, not like γ⁻³.",
             source="rankfall",
-            metric="largest difference between slopes of the share of foreseen limits at equal d γ²",
+            metric="largest difference between slopes of the share of predicted limits at equal d γ²",
             measure=lambda runs: _share(runs).max("slope") - _share(runs).min("slope"),
             expected=at_most(0.32, "two standard errors of a difference of shares of 20 seeds; 1 for γ⁻³"),
             hypotheses=(CERTIFIED,),
@@ -222,6 +222,6 @@ ORTHOGONALITY = Experiment(
         "8 Gaussian inputs N(0, I/d) with 4 labels of each sign, 10 leaky ReLU neurons, second layer ±1/√10, "
         "initial weights N(0, 0.01²), exponential loss. For the slopes γ = 0.5, 0.3 and 0.1 the dimension is "
         "2.5, 5, 10, 20 and 40 times γ⁻². Each certified limit of the flow is compared with the network of "
-        "two vectors that Corollary 3.5 foresees where p(X) ≥ 3 γ⁻³."
+        "two vectors that Corollary 3.5 predicts where p(X) ≥ 3 γ⁻³."
     ),
 )

@@ -28,7 +28,7 @@ from rankfall.papers.lab.outcome import (
     judged_rows,
 )
 from rankfall.papers.lab.proofs import CERTIFICATES, packed, refuting, unpacked, with_certificates
-from rankfall.papers.lab.setting import changed, differences, parsed, spelled, values
+from rankfall.papers.lab.setting import changed, differences, parsed, text_of, values
 
 __all__ = [
     "CERTIFICATES",
@@ -67,7 +67,7 @@ __all__ = [
     "power_law",
     "refuting",
     "seed_lines",
-    "spelled",
+    "text_of",
     "unpacked",
     "values",
     "with_certificates",

@@ -4,18 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 import xarray as xr
 from matplotlib.figure import Figure
 
 from rankfall.outcome import Outcome
 from rankfall.papers.lab.claim import Claim
-from rankfall.papers.lab.setting import changed, differences, values
+from rankfall.papers.lab.setting import S, changed, differences, values
 from rankfall.theory.result import Source
 from rankfall.trajectory import Trajectory
-
-S = TypeVar("S")
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,18 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
-from types import FunctionType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from rankfall.data import Data
+from rankfall.dynamics.spelling import spelled
 from rankfall.naming import unknown
 
-S = TypeVar("S")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+S = TypeVar("S", bound="DataclassInstance")
 
 
 def changed(setting: S, changes: Mapping[str, Any]) -> S:
@@ -26,7 +29,7 @@ def changed(setting: S, changes: Mapping[str, Any]) -> S:
         if field in found:
             raise ValueError(f"{field} is set twice.")
         found[field] = _fitting(name, (value,) if many else value, getattr(setting, field))
-    return replace(setting, **found)  # type: ignore[type-var]
+    return replace(setting, **found)
 
 
 def parsed(setting: Any, assignments: Iterable[str]) -> dict[str, Any]:
@@ -45,30 +48,28 @@ def parsed(setting: Any, assignments: Iterable[str]) -> dict[str, Any]:
     return found
 
 
-def spelled(value: Any) -> str:
+def text_of(value: Any) -> str:
     """A value of a setting as text: equal values in equal order have equal texts, and others another one.
 
-    Functions count by their name, or by their code if they have none; data by their numbers.
+    Functions of this package count by their name, a user's own by all that they hold; data by their numbers.
     """
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key!r}: {spelled(each)}" for key, each in value.items()) + "}"
+        return "{" + ", ".join(f"{key!r}: {text_of(each)}" for key, each in value.items()) + "}"
     if isinstance(value, (tuple, list)):
-        return "(" + ", ".join(map(spelled, value)) + ")"
+        return "(" + ", ".join(map(text_of, value)) + ")"
     if isinstance(value, Data):
         numbers = hashlib.sha256(np.ascontiguousarray(value.x).tobytes() + np.asarray(value.y).tobytes())
         return f"{value.name} {numbers.hexdigest()[:8]}"
-    if isinstance(value, FunctionType):
-        plain = f"{value.__module__}.{value.__qualname__}"
-        if "<" not in plain:
-            return plain
-        code = value.__code__.co_code + repr(value.__code__.co_consts).encode()
-        return f"{plain} {hashlib.sha256(code).hexdigest()[:8]}"
+    if callable(value):
+        plain = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '<>')}"
+        ours = plain.startswith("rankfall.") and "<" not in plain  # its code counts with its module
+        return plain if ours else spelled(value)
     return repr(value)
 
 
 def values(setting: Any) -> dict[str, str]:
     """The fields of a setting and their values, as text."""
-    return {field.name: spelled(getattr(setting, field.name)) for field in fields(setting)}
+    return {field.name: text_of(getattr(setting, field.name)) for field in fields(setting)}
 
 
 def differences(setting: Any, usual: Any) -> str:
@@ -100,7 +101,7 @@ def _fitting(name: str, value: Any, before: Any) -> Any:
         return float(value)
     same = callable(value) if callable(before) else type(value) is type(before)
     if before is not None and not same:
-        raise ValueError(f"{name} must be {_kind(before)}, such as {spelled(before)}; {value!r} is not.")
+        raise ValueError(f"{name} must be {_kind(before)}, such as {text_of(before)}; {value!r} is not.")
     return value
 
 
@@ -123,7 +124,7 @@ def _read(name: str, text: str, before: Any) -> Any:
             return type(before)(number)
     else:
         raise ValueError(f"{name} cannot be set from the command line; from Python it can.")
-    raise ValueError(f"{name} must be {_kind(before)}, such as {spelled(before)}; {text!r} is not.")
+    raise ValueError(f"{name} must be {_kind(before)}, such as {text_of(before)}; {text!r} is not.")
 
 
 def _kind(value: Any) -> str:

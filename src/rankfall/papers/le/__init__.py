@@ -1,6 +1,6 @@
 """Le and Jegelka: Training invariances and the low-rank phenomenon: beyond linear networks.
 
-Only the abstract of the paper is at hand; what is derived from it here is marked as rankfall's.
+Only the abstract of the paper was available to us; what is derived from it here is marked as rankfall's.
 """
 
 from rankfall.papers.lab import Paper

@@ -213,7 +213,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
         ),
         Claim(
             id="hints-one-neuron",
-            sentence="With three hints the end is one neuron, whose margin a hard-margin problem foretells.",
+            sentence="With three hints the end is one neuron, whose margin a hard-margin problem predicts.",
             source="rankfall, docs/theory/lyu_2021_hints.md",
             metric="normalised margin of the limit × 2 |z|",
             measure=lambda runs: runs.hint_margin / runs.hint_foreseen,
@@ -237,6 +237,6 @@ SYMMETRIC = Experiment(
         "(a) Three Gaussian inputs in the plane with linear labels and their mirror images; both layers "
         "trained, slope α = 0.3, from a start of norm 1e-4 a layer, exponential loss: the limits. "
         "(b, c) Two pairs, without and with three more samples: the pull on a neuron in direction u at the "
-        "limit, slope 0.2, 8 neurons. The data with hints are ours: those of the paper were not at hand."
+        "limit, slope 0.2, 8 neurons. The data with hints are ours: the paper's were not available to us."
     ),
 )

@@ -241,10 +241,10 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             expected=at_most(1.0, "outputs up to 0.01 change the pulls by as much, for a time of 1 / |x±|"),
         ),
         Claim(
-            id="sorting-foreseen",
+            id="sorting-predicted",
             sentence="The closed form tells from the start when the last neuron is sorted.",
             source="rankfall, docs/theory/min_alignment.md",
-            metric="time of the last change of a pattern / the time foreseen",
+            metric="time of the last change of a pattern / the predicted time",
             measure=lambda runs: runs.last_change / runs.foreseen,
             expected=between(0.99, 1.01, "outputs below 0.01 change the pulls by one percent at the most"),
             form="{:.6f}",

@@ -144,7 +144,7 @@ def _moved(runs: xr.Dataset) -> xr.DataArray:
 
 
 def _rate(setting: Setting, runs: xr.Dataset) -> xr.DataArray:
-    """The rate at which log ‖W‖ grows before the loss moves, over what the attractors foresee."""
+    """The rate at which log ‖W‖ grows before the loss moves, over what the attractors predict."""
     window = runs.norm.sel(step=setting.growing)
     with np.errstate(invalid="ignore", divide="ignore"):
         grown = np.log(window.isel(step=-1) / window.isel(step=0))
@@ -262,7 +262,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
         ),
         Claim(
             id="growth-rate",
-            sentence="Once aligned, and until the loss falls, the neurons grow as the attractor foresees.",
+            sentence="Once aligned, and until the loss falls, the neurons grow as the attractor predicts.",
             source="rankfall, after Theorem 1",
             metric=(
                 f"rate of log ‖W‖ from step {aligned} to {GROWS * moves:.0f} / η max |x±| / n, "

@@ -19,7 +19,7 @@ from rankfall.papers.zhang.low_rank import NETWORKS, draw_weights, pair, spread,
 
 @dataclass(frozen=True)
 class Setting:
-    """Numbers of our own, but the dimension: the paper's are not in the text at hand."""
+    """Numbers of our own, but the dimension: the paper's are not in the text that we have."""
 
     dim: int = 20  # as Fig. 5
     width: int = 50
@@ -262,7 +262,7 @@ DEEPER = Experiment(
     cost=4.2,
     about=(
         "As Fig. 5, with four and five layers, 50 neurons a layer and 160 samples: the paper's own sizes are "
-        "not in the text at hand. The initial norms of a layer are 0.15 and 0.3, a tenth and a fifth of the "
+        "not in the text we have. The initial norms of a layer are 0.15 and 0.3, a tenth and a fifth of the "
         "final ones, because the time to escape grows like their power -2 and -3. A run ends when 1e-4 of "
         "the loss, 1 % of the target, is left. Norms and singular values are in units of ‖w‖^(1/L). Dotted "
         "in the figure: ‖W_l(0)‖₂."

@@ -1,6 +1,6 @@
 """A linear and a ReLU network from the same small weights: how they are trained, measured and pictured.
 
-The inputs come with their mirror images, the target is w·x. What is foreseen: docs/theory/deep_low_rank.md.
+The inputs come with their mirror images, the target is w·x. What is predicted: docs/theory/deep_low_rank.md.
 """
 
 import warnings

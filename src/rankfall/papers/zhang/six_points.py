@@ -48,7 +48,7 @@ class Setting:
         return (*self.sweep, self.asymmetry)
 
 
-# What is foreseen: the loss as a convex function of the outputs, over spans of functions
+# What is predicted: the loss as a convex function of the outputs, over spans of functions
 
 
 def pulls(f: np.ndarray, y: np.ndarray, loss: str) -> np.ndarray:
@@ -189,7 +189,7 @@ def run_six_points(setting: Setting, seed: int) -> xr.Dataset:
 
 
 def _flow(setting: Setting, network: Network, data: Data, loss: str, end: float) -> xr.Dataset:
-    """One flow: its loss, what it looks like on the plateau and at the end, and what was foreseen."""
+    """One flow: its loss, what it looks like on the plateau and at the end, and what was predicted."""
     run = finished(
         exact_flow(
             network,
@@ -372,7 +372,7 @@ def _draw_escape(ax: Axes, runs: xr.Dataset) -> None:
         )
         line = np.exp(told * times + middle)
         kept = (line > 1e-8) & (line < GAINED)
-        plot.theory(ax, times[kept], line[kept], "foreseen slopes" if loss == "square" else None)
+        plot.theory(ax, times[kept], line[kept], "predicted slopes" if loss == "square" else None)
         ax.plot([], [], "o", markersize=3, color=colour, label=f"{loss} loss")
     ax.set(yscale="log", xlabel="time $t$", ylabel="1 − loss / plateau", title="(e) escape from the plateau")
     ax.legend(loc="lower right", fontsize=7)
@@ -451,13 +451,13 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             note="One draw in four, the same ones for both losses and for descent.",
         ),
         Claim(
-            id="held-neuron-foretells",
+            id="held-neuron-predicts",
             sentence=(
                 "A draw fits the data exactly if on the plateau a neuron with a positive output weight is "
                 "held at the kink of the point that was moved."
             ),
             source="rankfall",
-            metric="1 where the number of such neurons foretells the end, else 0; both losses",
+            metric="1 where the number of such neurons predicts the end, else 0; both losses",
             measure=lambda runs: (
                 ((runs.positive_held > 0) == _escaped(runs)).where(np.isfinite(runs.positive_held), 0)
             ).transpose("seed", "loss_name"),

@@ -330,7 +330,7 @@ def claims_draws(setting: DrawSetting) -> tuple[Claim, ...]:
             note="20 draws of 100 have |p − 1/2| < 1 %.",
         ),
         Claim(
-            id="weight-error-foreseen",
+            id="weight-error-predicted",
             sentence="The weight error is known before training: it ends at |p − 1/2|, to leading order.",
             source="rankfall",
             metric="|weight error at the end − [(√p − √½)² + (√(1−p) − √½)²]^½|",

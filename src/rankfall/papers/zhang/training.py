@@ -150,7 +150,7 @@ C4 = Experiment(
     about=(
         "The setting of theorem-5 with half a penalty λ times the squared weights added to the loss; λ = 0.1 "
         "for the errors. For the ends white data with ‖β‖ = 1, λ = 0.6, α = 0, 0.3, 0.7 and 1. The journal's "
-        "Appendix C.4 has the statement; its text was not at hand, the form here is derived."
+        "Appendix C.4 has the statement; its text was not available to us, the form here is derived."
     ),
 )
 
@@ -316,7 +316,7 @@ C5 = Experiment(
         "The data of Fig. 3 with 100 pairs, 100 ReLU neurons, Gaussian weights √2 times as large as those of "
         "the linear network, whose scale runs from 0.001 to 3; its layers end with norms of about 1.2. 600 "
         "steps of 0.04, and of 0.02 for the linear network. The text of the journal's Appendix C.5 was not "
-        "at hand: what is asked here is our reading of its subject."
+        "available to us: what is asked here is our reading of its subject."
     ),
 )
 
@@ -436,7 +436,7 @@ C6 = Experiment(
         "The data of Fig. 3 with 100 pairs, 100 ReLU neurons, weights of norm 0.01, of rank one or Gaussian; "
         "400 steps. The linear network's step is 0.1 to 1.3 times the largest at which the least-squares "
         "solution is stable (2 over the sharpness), the ReLU network's is twice that. The text of the "
-        "journal's Appendix C.6 was not at hand: what is asked here is our reading of its subject."
+        "journal's Appendix C.6 was not available to us: what is asked here is our reading of its subject."
     ),
 )
 
