@@ -23,6 +23,7 @@ WIDTHS = (1e-5, 1e-6)
 WIDER = 1e-4  # to confirm an accusation
 FINENESS = (1, 2, 4)
 FINER = (8, 16)  # to confirm an accusation too
+LONGER = 20  # times as many steps, where those do not settle
 SETTLED = 1e-7  # 1 - cos of two increments in succession that have one direction
 HEADING = 1e-4  # a pre-activation of the increment with a sign, relative to the largest possible one
 NEAR, FAR = 1e-6, 1e-5  # 1 - cos of ends that agree, and of ends that do not
@@ -160,10 +161,10 @@ class _Question:
     def rounded(self, width: float, **options: float) -> Path:
         return follow(self.problem, width, self.steps, self.has_ended, **options)
 
-    def descent(self, fineness: int) -> tuple[Path, np.ndarray | None]:
+    def descent(self, fineness: int, longer: int = 1) -> tuple[Path, np.ndarray | None]:
         """Its path and end; at rest its steps stay as small as they are, so it need not rest for long."""
         short = replace(self, end=partial(end_point, lapse=3.0)) if self.problem.square else self
-        path = descend(self.problem, fineness, 2 * fineness * self.steps, short.has_ended)
+        path = descend(self.problem, fineness, 2 * fineness * longer * self.steps, short.has_ended)
         return path, short.end_of(path)
 
 
@@ -239,6 +240,8 @@ def accusation(asked: _Question, paths: tuple[Path, ...], end: np.ndarray, dista
             if again is None or asked.distance(again, end) > distance / 10:
                 return say(UNDECIDED, f"the end depends on the {why}")
     runs = [asked.descent(fineness) for fineness in FINER]
+    if any(found is None for _, found in runs):  # at zero, rounded kinks can hold a neuron that descent frees
+        runs = [asked.descent(fineness, LONGER) for fineness in FINENESS[:2]]
     states = [asked.last(run) for run in runs]
     if any(asked.distance(state, end) > 3 * asked.distance(state, asked.target) for state in states):
         return say(UNDECIDED, "the two oracles differ")

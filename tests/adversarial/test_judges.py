@@ -164,3 +164,13 @@ def test_a_problem_is_stated_as_python_that_runs():
     names = {"Network": Network, "Data": Data, "limit": limit}
     exec(p.as_python(), names)
     assert names["end"].certified
+
+
+@pytest.mark.slow
+def test_rounded_kinks_that_hold_a_neuron_at_zero_accuse_nobody_if_descent_frees_it():
+    p = problem(600, 70)  # neuron 3 slides along two kinks to zero, and goes on
+    found = limit_of(p)
+    assert found.verdict == "certified"
+    said = opinion.opinion(found, p, 8000)
+    assert said.word == opinion.UNDECIDED
+    assert "oracles differ" in said.why
