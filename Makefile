@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help test test-slow test-torch test-browser test-stranger test-adversarial reproduce record lint types contract docs figures bench clean
+.PHONY: help test test-all test-slow test-torch test-browser test-stranger test-adversarial reproduce record lint types contract docs figures bench clean
 
 help:  ## this list
 	@echo "make <target>, where <target> is one of"
@@ -21,6 +21,8 @@ help:  ## this list
 test: $(VENV)/.dev  ## the tests, but for those that take long
 	@echo "Running the tests ..."
 	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(PYTEST_ARGS)
+
+test-all: test test-slow  ## the tests, then those that take long
 
 test-slow: $(VENV)/.dev  ## those that take long: batteries, experiments, the examples of the documentation
 	@echo "Running the tests that take long ..."

@@ -98,10 +98,10 @@ def evaluations(slope: float) -> list[Row]:
     say(f"slope {slope:g}: diffrax stopped at s = {float(flow.s[-1]):.3g}")
     scipy, reached = scipy_evaluations(network, data, s)
     say(f"slope {slope:g}: SciPy stopped at s = {reached:.3g}")
-    found, here = off(ours.network.weights[0], limit), ours.settings["evaluations"]
+    found, here = off(ours.network.weights[0], limit), ours.statistics.evaluations
     rows = []
     for name, there, at in (
-        ("diffrax's Tsit5", flow.settings["evaluations"], float(flow.s[-1])),
+        ("diffrax's Tsit5", flow.statistics.evaluations, float(flow.s[-1])),
         ("SciPy's RK45", scipy, reached),
     ):
         stopped = "" if at >= s else f", which came no further than s = {at:.3g} and was stopped there"

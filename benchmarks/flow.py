@@ -45,7 +45,7 @@ def compare(slope: float, data: rf.Data) -> Row:
     peer = rf.descent(network, data, "square", STEP, steps, measures=["weights"], record=[at], show=False)
     say(f"slope {slope:g}: descent in {duration(time.perf_counter() - started - between)}")
     flowed, descended = errors(ours, exact), errors(peer, exact)
-    evaluations = ours.settings["evaluations"]
+    evaluations = ours.statistics.evaluations
     what = (
         f"gradient evaluations to t = {end:g}: flow at rtol {RTOL:g} against descent at step {STEP:g}; "
         f"relative error of the weights halfway {flowed[0]:.1e} against {descended[0]:.1e}, "

@@ -131,7 +131,7 @@ def training_kills(times: int = 20, seed: int = 0) -> dict[str, int]:
             time.sleep(draw.uniform(0, 0.8))
             process.kill()
             died += process.wait() != 0
-            done.append(rf.Trajectory.load(path).settings["steps"])  # whole, whenever it is read
+            done.append(rf.Trajectory.load(path).statistics.steps)  # whole, whenever it is read
         say(f"killed after {', '.join(map(str, done))} steps")
         resumed, whole = train(str(path)), train(None)
         left = [each.name for each in Path(folder).iterdir() if each != path]

@@ -15,8 +15,7 @@ from pathlib import Path
 from rankfall import plot
 from rankfall.papers.lab import Outcome, Row, differs
 from rankfall.papers.reproduction import choose, found_before
-from rankfall.report.files import write
-from rankfall.report.markdown import counts_table, table
+from rankfall.report import counts_table, table, write
 
 ROOT = Path(__file__).parents[1]
 FULL = ROOT / "docs" / "full"

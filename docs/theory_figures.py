@@ -12,12 +12,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from rankfall import Data, Network, limit, plot
-from rankfall.dynamics.exact import walk_of
-from rankfall.dynamics.problem import Reduction
-from rankfall.dynamics.walk import Walk
+from rankfall.dynamics._problem import Reduction
+from rankfall.dynamics.exact import Walk, walk_of
 from rankfall.limits import Limit
 from rankfall.loss import named
-from rankfall.plot_limit import HALO, draw_plane
+from rankfall.plot import HALO, draw_plane
 from rankfall.theory import RESULTS, assessed
 
 FOLDER = Path(__file__).parent / "assets" / "theory"

@@ -4,6 +4,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from jaxtyping import install_import_hook
 
 ROOT = Path(__file__).parents[1]
 # The tests do not see what the user keeps: their home folder is a new one, and so is the cache in it.
@@ -16,6 +17,10 @@ os.environ["MPLCONFIGDIR"] = str(ROOT / ".pytest_cache" / "matplotlib")  # or ev
 # What one of the processes of a run compiles the others need not, nor the next run.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".pytest_cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+# Arrays must have the shapes and dtypes of the signatures, unless RANKFALL_TYPES is 0.
+if os.environ.get("RANKFALL_TYPES") != "0":
+    install_import_hook("rankfall", "array_types.checked")  # before anything of rankfall is imported
 
 NO_TORCH = "PyTorch is not installed"
 NO_SAMPLE = "there is no sample file"

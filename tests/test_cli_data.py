@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from rankfall.cli import main
-from rankfall.data import catalogue, download
+from rankfall.data import _catalogue as catalogue
+from rankfall.data import _download as download
 
 
 @dataclass
@@ -25,8 +26,6 @@ def rankfall(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("RANKFALL_DATA", str(tmp_path / "cache"))
     monkeypatch.setenv("RANKFALL_MIRROR", "http://127.0.0.1:9")
-    for name, each in catalogue.CATALOGUE.items():  # nothing here may leave the machine
-        monkeypatch.setitem(catalogue.CATALOGUE, name, replace(each, mirrors=()))
 
     def call(*words):
         monkeypatch.setattr(sys, "argv", ["rankfall", *map(str, words)])
@@ -34,13 +33,15 @@ def rankfall(monkeypatch, capsys, tmp_path):
             main()
         return Answer(end.value.code, *capsys.readouterr())
 
-    return call
+    # Nothing here may leave the machine.
+    with catalogue.listing(*(replace(each, mirrors=()) for each in catalogue.real_sets().values())):
+        yield call
 
 
 def test_the_list_names_every_set_in_eighty_columns(rankfall, tmp_path):
     answer = rankfall("data", "list")
     assert answer.code == 0
-    for name in catalogue.CATALOGUE:
+    for name in catalogue.real_sets():
         assert f"│ {name} " in answer.out
     assert "60,000 x 3,072" in answer.out
     assert str(tmp_path / "cache") in answer.out
@@ -149,8 +150,8 @@ def test_a_real_set_has_its_name_on_the_command_line(rankfall):
     assert "a known set has its own targets" in rankfall("assess", "gordon", "--label", "y").err
 
 
-def test_a_real_set_is_read_with_its_options(rankfall, tmp_path, monkeypatch):
-    from rankfall.cli_input import read
+def test_a_real_set_is_read_with_its_options(rankfall, tmp_path):
+    from rankfall.cli.input import read
 
     content = b"\0\0\x08\x03\0\0\0\x01\0\0\0\x01\0\0\0\x02" + bytes([0, 255])
     label = b"\0\0\x08\x01\0\0\0\x01\x07"
@@ -160,8 +161,7 @@ def test_a_real_set_is_read_with_its_options(rankfall, tmp_path, monkeypatch):
             files.append(catalogue.File(name, len(held), catalogue.checksum(held, "sha256")))
             (tmp_path / "cache" / "mnist").mkdir(parents=True, exist_ok=True)
             (tmp_path / "cache" / "mnist" / name).write_bytes(held)
-    tiny = replace(catalogue.CATALOGUE["mnist"], files=tuple(files))
-    monkeypatch.setitem(catalogue.CATALOGUE, "mnist", tiny)
-    data = read("mnist", None, ["mean=0.5", "std=0.25"], [])
+    with catalogue.listing(replace(catalogue.real_set("mnist"), files=tuple(files))):
+        data = read("mnist", None, ["mean=0.5", "std=0.25"], [])
     np.testing.assert_array_equal(data.x, [[-2, 2]])
     assert data.y.tolist() == [7]

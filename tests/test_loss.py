@@ -1,7 +1,7 @@
 import jax
 import numpy as np
 import pytest
-from scipy.special import expit, logsumexp, softmax
+from scipy.special import expit, log_expit, logsumexp, softmax
 
 from rankfall.loss import LOSSES, cross_entropy, exponential, logistic, named, square
 from rankfall.precision import float64
@@ -73,6 +73,8 @@ def test_samples_of_weight_zero_are_left_out(loss):
     kept = weight > 0
     np.testing.assert_allclose(loss.mean(f, y, weight), loss.mean(f[kept], y[kept]), rtol=1e-14)
     np.testing.assert_allclose(loss.sum(f, y, weight), loss.sum(f[kept], y[kept]), rtol=1e-14)
+    np.testing.assert_allclose(loss.mean.log(f, y, weight), loss.mean.log(f[kept], y[kept]), rtol=1e-14)
+    np.testing.assert_allclose(loss.sum.log(f, y, weight), loss.sum.log(f[kept], y[kept]), rtol=1e-14)
 
 
 @pytest.mark.parametrize("loss", [square, logistic, exponential], ids=str)
@@ -143,6 +145,63 @@ def test_wrong_by_ten_thousand_is_a_finite_loss():
     np.testing.assert_allclose(
         exponential.log(np.array([-1e4, 0.0]), np.ones(2)), 1e4 - np.log(2), rtol=1e-15
     )
+
+
+# As functions of the margin
+
+MARGINS = np.array([-1e4, -700.0, -30.0, -3.0, 0.0, 0.1, 5.0, 29.9, 30.1, 700.0, 1e4])
+
+
+def test_the_logistic_loss_of_the_margin_is_scipys():
+    loss, near = logistic.of_margin, MARGINS[1:-1]
+    np.testing.assert_allclose(loss.value(near), -log_expit(near), rtol=1e-14)
+    np.testing.assert_allclose(loss.log(near), np.log(-log_expit(near)), rtol=1e-14)
+    np.testing.assert_allclose(loss.pull(near), expit(-near), rtol=1e-12)
+    np.testing.assert_allclose(loss.log_pull(MARGINS), log_expit(-MARGINS), rtol=1e-15)
+    np.testing.assert_allclose(loss.steepness(near), expit(near), rtol=1e-12)
+
+
+def test_at_margins_of_ten_thousand_a_loss_and_its_pull_have_logarithms():
+    for loss in (logistic.of_margin, exponential.of_margin):
+        np.testing.assert_array_equal(loss.log(HUGE), -HUGE)
+        np.testing.assert_array_equal(loss.log_pull(HUGE), -HUGE)
+        np.testing.assert_array_equal(loss.at_log(-HUGE), HUGE)
+
+
+@pytest.mark.parametrize("loss", [logistic, exponential], ids=str)
+def test_the_pull_is_minus_the_derivative_and_the_steepness_that_of_its_logarithm(loss):
+    each, q = loss.of_margin, MARGINS[2:-2]
+    with float64():
+        slope, fall = jax.vmap(jax.grad(each.value))(q), jax.vmap(jax.grad(each.log_pull))(q)
+    np.testing.assert_allclose(each.pull(q), -np.asarray(slope), rtol=1e-13)
+    np.testing.assert_allclose(each.steepness(q), -np.asarray(fall), rtol=1e-13)
+
+
+@pytest.mark.parametrize("part", ["value", "log", "pull", "log_pull", "steepness", "at_log"])
+@pytest.mark.parametrize("loss", [logistic, exponential], ids=str)
+def test_numpy_and_jax_arrays_of_margins_have_the_same_numbers(loss, part):
+    q = MARGINS[2:-2].reshape(7, 1)
+    function = getattr(loss.of_margin, part)
+    with float64():
+        found = jax.jit(function)(q)
+    assert isinstance(function(q), np.ndarray)
+    np.testing.assert_allclose(function(q), np.asarray(found), rtol=1e-14)
+
+
+def test_the_margin_at_the_logarithm_of_a_loss_is_the_margin():
+    q = np.linspace(-50.0, 50.0, 101)
+    for loss in (logistic.of_margin, exponential.of_margin):
+        np.testing.assert_allclose(loss.at_log(loss.log(q)), q, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("loss", [square, logistic, exponential], ids=str)
+def test_the_pull_on_an_output_is_minus_the_gradient_of_the_summed_loss(loss):
+    np.testing.assert_allclose(loss.pulls(F, SIGNS), -gradient(loss.sum, F, SIGNS), rtol=1e-14)
+
+
+def test_the_square_loss_is_no_function_of_the_margin():
+    with pytest.raises(ValueError, match="Take the logistic or the exponential loss"):
+        square.of_margin  # noqa: B018
 
 
 # Names and targets

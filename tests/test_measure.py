@@ -230,7 +230,7 @@ def test_the_smoothed_margin_of_a_network_that_is_all_wrong_is_finite(size):
 def test_margins_are_normalised_only_where_the_network_is_homogeneous():
     with pytest.raises(ValueError, match="not homogeneous in its trained parameters"):
         ms.normalised_margin(DEEP, ON_DEEP)
-    with pytest.raises(ValueError, match="for the exponential and the logistic loss and the cross-entropy"):
+    with pytest.raises(ValueError, match="square loss is not a function of the margin"):
         ms.smoothed_margin(TWO, ON_TWO, "square")
 
 
@@ -404,10 +404,24 @@ def test_a_run_refuses_what_it_cannot_record_with_a_sentence():
         (["stable_rnk"], "unknown measure 'stable_rnk'. Did you mean 'stable_rank'"),
         (["distance_to_twin"], "cannot record 'distance_to_twin': it needs twin. Call it afterwards"),
         (["block_stable_rank", "normalised_margin"], "not homogeneous"),
-        (["smoothed_margin"], "for the exponential and the logistic loss"),
+        (["smoothed_margin"], "square loss is not a function of the margin"),
     ):
         network = TWO if "normalised_margin" not in measures else Network(TWO.weights, [None, np.ones(1)])
         with pytest.raises(ValueError, match=sentence):
             descent(network, ON_TWO, "square", 0.01, 1, measures=measures)
     with pytest.raises(ValueError, match="needs a test part"):
         descent(TWO, Data(X, SIGNS), "square", 0.01, 1, measures=["test_loss"])
+
+
+def test_a_measure_defined_elsewhere_is_found_by_its_name():
+    @ms.measured(long_name="number of neurons")
+    def number_of_neurons(network):
+        return jnp.asarray(float(network.widths[1]))
+
+    try:
+        assert ms.number_of_neurons is number_of_neurons
+        assert ms.select(["number_of_neurons"]) == (number_of_neurons,)
+    finally:
+        del ms.MEASURES["number_of_neurons"]
+    with pytest.raises(AttributeError, match="has no attribute 'number_of_neurons'"):
+        _ = ms.number_of_neurons

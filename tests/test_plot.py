@@ -440,7 +440,7 @@ def test_drawing_a_limit_leaves_the_users_settings_alone():
 
 @pytest.fixture(scope="module")
 def verified():
-    """What a result foresees of a run, recorded as often as there are samples."""
+    """What a result predicts of a run, recorded as often as there are samples."""
     data = rf.data.symmetric_sine(pairs=4, dim=3, seed=0)
     network = rf.Network.rank_one((3, 6, 1), slope=0.0, scale=0.3, seed=0)
     records = [0, 1, 2, 3, 5, 10, 20, 40]
@@ -474,7 +474,10 @@ def test_an_array_that_is_known_at_the_start_is_no_curve_however_many_records_th
     plt.close(figure)
 
 
-def test_where_nothing_was_measured_there_is_nothing_to_draw(verified):
-    nothing = rf.theory.Verification([v for v in verified if v.result == "evidence"])
+def test_where_nothing_was_measured_there_is_nothing_to_draw():
+    data = rf.data.symmetric_sine(pairs=4, dim=3, seed=0)
+    network = rf.Network.rank_one((3, 6, 1), slope=0.0, scale=0.3, seed=0)
+    run = rf.descent(network, data, "square", 0.1, 5, measures=["loss"], show=False)
+    nothing = rf.theory.assess(network, data, "square", results=[]).verify(run)
     with pytest.raises(ValueError, match="nothing was measured"):
         plot.verdict_figure(nothing)

@@ -1,5 +1,7 @@
+import json
 import os
 
+import h5py
 import jax
 import matplotlib.pyplot as plt
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 import xarray as xr
 
 from rankfall import Data, Network, Trajectory, descent
+from rankfall.outcome import Statistics
 
 RNG = np.random.default_rng(0)
 DATA = Data(RNG.normal(size=(6, 3)), np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0]))
@@ -53,12 +56,14 @@ def made():
         {"time": time, "log_time": ("time", [-np.inf, np.log(0.1)])},
     )
     state = (np.arange(6, dtype=np.int32), np.float32(0.1), RNG.normal(size=(2, 3)), np.zeros((2, 1, 4)))
-    return Trajectory(dataset, networks, {"loss": "square.mean", "step": 0.1, "seed": 3}, state)
+    settings, counts = {"loss": "square.mean", "step": 0.1, "seed": 3}, Statistics(7, error_estimate=1e-9)
+    return Trajectory(dataset, networks, settings, state, statistics=counts)
 
 
 def assert_same(found, expected):
     xr.testing.assert_identical(found.dataset, expected.dataset)
     assert found.settings == expected.settings
+    assert found.statistics == expected.statistics
     assert len(found.networks) == len(expected.networks)
     for a, b in zip(found.networks, expected.networks, strict=True):
         for mine, other in ((a.weights, b.weights), (a.biases, b.biases), ([a.slope], [b.slope])):
@@ -83,6 +88,16 @@ def test_what_is_written_is_read_back_bit_for_bit(made, run, tmp_path):
         assert_same(Trajectory.load(path), trajectory)
         assert_same(Trajectory.load(str(path)), trajectory)
         assert os.listdir(path.parent) == ["run.nc"]
+
+
+def test_the_counts_of_an_older_file_are_among_its_settings_and_are_found_there(made, tmp_path):
+    path = made.to_netcdf(tmp_path / "run.nc")
+    with h5py.File(path, "a") as file:
+        settings = json.loads(file.attrs["rankfall_settings"]) | json.loads(file.attrs["rankfall_statistics"])
+        file.attrs["rankfall_settings"] = json.dumps(settings)
+        del file.attrs["rankfall_statistics"]
+    assert settings["steps"] == 7
+    assert_same(Trajectory.load(path), made)
 
 
 def test_writing_does_not_change_the_trajectory(made, tmp_path):
@@ -161,7 +176,7 @@ def test_the_settings_of_a_run_tell_how_to_make_it_again(run):
     assert run.settings["step"] == [0.1, 0.2]
     assert run.settings["loss"] == "logistic.mean"
     assert run.settings["seed"] == 0
-    assert run.settings["steps"] == 5
+    assert run.statistics == Statistics(steps=5)
     assert {"python", "rankfall", "jax", "numpy"} <= set(run.settings["versions"])
 
 

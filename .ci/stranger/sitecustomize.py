@@ -9,7 +9,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable
-from importlib.machinery import PathFinder
+from importlib import machinery
 
 FOLDER = os.environ["STRANGER"]
 CHECKOUT = f"{FOLDER}/empty/rankfall"
@@ -95,8 +95,8 @@ def watched(plain: Callable) -> Callable:
     return look
 
 
-class WithoutTorch(PathFinder):
-    """Finds modules on sys.path, but not PyTorch."""
+class PathFinder(machinery.PathFinder):
+    """Finds modules on sys.path, but not PyTorch; jaxtyping looks for it by this name."""
 
     @classmethod
     def find_spec(cls, fullname, path=None, target=None):
@@ -108,7 +108,7 @@ class WithoutTorch(PathFinder):
 
 # The environment has the checkout installed that was cloned: its source is not there, either.
 sys.path[:] = [place for place in sys.path if not hidden(os.path.abspath(place))]
-sys.meta_path[sys.meta_path.index(PathFinder)] = WithoutTorch
+sys.meta_path[sys.meta_path.index(machinery.PathFinder)] = PathFinder
 for name in ("stat", "lstat", "access"):
     setattr(os, name, watched(getattr(os, name)))
 sys.addaudithook(audit)

@@ -1,14 +1,14 @@
 """The losses: square, logistic, exponential and cross-entropy, each as a mean or a sum over the samples.
 
 Every loss also knows its own logarithm, computed without ever forming the loss: at margins of 10,000 the
-loss underflows, its logarithm and the gradient of that do not.
+loss underflows, its logarithm and the gradient of that do not. What is a function of the margin alone is
+written once, as a `MarginLoss`, for NumPy and JAX arrays alike.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
@@ -18,7 +18,29 @@ from rankfall.naming import unknown
 from rankfall.precision import Array, in_float64
 
 Outputs = Float[Array, "n *outputs"]
-Targets = Float[Array, "n *outputs"]
+Targets = Float[Array, "n *targets"]  # a column may stand for a vector; classes are a vector
+Margins = Float[Array, "*shape"]
+
+
+@dataclass(frozen=True)
+class MarginLoss:
+    r"""A loss $\ell(q)$ of the margin q: functions of arrays of margins, NumPy's or JAX's, of any shape.
+
+    - `value`: $\ell(q)$, which underflows at large margins; `log`: $\log\ell(q)$, which does not.
+    - `log_pull`: $\log(-\ell'(q))$; `pull`: $-\ell'(q)$, which underflows.
+    - `steepness`: $\ell''(q) / (-\ell'(q))$, how fast the logarithm of the pull falls.
+    - `at_log`: the margin at which the logarithm of the loss is the number given.
+    """
+
+    value: Callable[[Margins], Margins]
+    log: Callable[[Margins], Margins]
+    log_pull: Callable[[Margins], Margins]
+    steepness: Callable[[Margins], Margins]
+    at_log: Callable[[Margins], Margins]
+
+    def pull(self, q: Margins) -> Margins:
+        r"""$-\ell'(q)$."""
+        return q.__array_namespace__().exp(self.log_pull(q))
 
 
 @dataclass(frozen=True)
@@ -33,8 +55,7 @@ class Loss:
     name: str
     formula: str
     targets: Literal["numbers", "signs", "classes"]
-    pointwise: Callable[[Outputs, Targets], Float[Array, " n"]]
-    log_pointwise: Callable[[Outputs, Targets], Float[Array, " n"]] | None = None
+    margin_loss: MarginLoss | None = None  # none for the square loss
     reduction: Literal["mean", "sum"] = "mean"
 
     @property
@@ -47,6 +68,27 @@ class Loss:
         """The sum over the samples."""
         return replace(self, reduction="sum")
 
+    @property
+    def of_margin(self) -> MarginLoss:
+        """The loss of one sample as a function of its margin: y f, or the soft margin of a class."""
+        if self.margin_loss is None:
+            raise ValueError(
+                f"the {self.name} loss is not a function of the margin. Take the logistic or the exponential "
+                "loss, or the cross-entropy."
+            )
+        return self.margin_loss
+
+    def pointwise(self, f: Outputs, y: Targets) -> Float[Array, " n"]:
+        """The loss of each sample; NumPy's for NumPy arrays."""
+        return _square(f, y) if self.targets == "numbers" else self.of_margin.value(self._margins(f, y))
+
+    def pulls(self, f: Float[Array, "*shape"], y: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        r"""$-\partial\ell/\partial f$ of each sample, for one output; NumPy's for NumPy arrays."""
+        return y - f if self.targets == "numbers" else y * self.of_margin.pull(y * f)
+
+    def _margins(self, f: Outputs, y: Targets) -> Float[Array, " n"]:
+        return soft_margin(f, y) if self.targets == "classes" else y * f
+
     @in_float64
     def __call__(self, f: Outputs, y: Targets, weight: Float[Array, " n"] | None = None) -> Float[Array, ""]:
         """The loss of the outputs `f` on the targets `y`; `weight` (0 or 1) leaves samples out."""
@@ -57,12 +99,13 @@ class Loss:
         return total / weight.sum() if self.reduction == "mean" else total
 
     @in_float64
-    def log(self, f: Outputs, y: Targets) -> Float[Array, ""]:
-        """The logarithm of the loss."""
-        if self.log_pointwise is None:
-            return jnp.log(self(f, y))
-        total = logsumexp(self.log_pointwise(f, _like(y, f)))
-        return total - np.log(len(y)) if self.reduction == "mean" else total
+    def log(self, f: Outputs, y: Targets, weight: Float[Array, " n"] | None = None) -> Float[Array, ""]:
+        """The logarithm of the loss; `weight` (0 or 1) leaves samples out."""
+        if self.margin_loss is None:
+            return jnp.log(self(f, y, weight))
+        total = logsumexp(self.margin_loss.log(self._margins(f, _like(y, f))), b=weight)
+        count = np.log(len(y)) if weight is None else jnp.log(weight.sum())
+        return total - count if self.reduction == "mean" else total
 
     def check_targets(self, y: np.ndarray, outputs: int, training: bool = True) -> None:
         """Raise a ValueError where targets `y` do not fit this loss or a network with so many outputs.
@@ -111,7 +154,7 @@ def _check_classes(y: np.ndarray, outputs: int) -> None:
         )
 
 
-def _like(y: Targets, f: Outputs) -> Targets:
+def _like(y: Targets, f: Outputs) -> Float[Array, "n ..."]:
     """Targets in the shape of the outputs, where there are as many: a column is a vector of numbers."""
     return y.reshape(f.shape) if y.size == f.size else y
 
@@ -121,22 +164,6 @@ def _square(f: Outputs, y: Targets) -> Float[Array, " n"]:
     return each.sum(axis=-1) if each.ndim == 2 else each
 
 
-def _exponential(f: Outputs, y: Targets) -> Float[Array, " n"]:
-    return jnp.exp(-y * f)
-
-
-def _log_exponential(f: Outputs, y: Targets) -> Float[Array, " n"]:
-    return -y * f
-
-
-def _logistic(f: Outputs, y: Targets) -> Float[Array, " n"]:
-    return jax.nn.softplus(-y * f)
-
-
-def _log_logistic(f: Outputs, y: Targets) -> Float[Array, " n"]:
-    return _log_softplus(-y * f)
-
-
 def soft_margin(f: Outputs, y: Targets) -> Float[Array, " n"]:
     r"""$f_y - \log\sum_{k \ne y} e^{f_k}$: the number whose logistic loss is the cross-entropy."""
     others = jnp.arange(f.shape[-1]) != y[..., None].astype(int)
@@ -144,26 +171,53 @@ def soft_margin(f: Outputs, y: Targets) -> Float[Array, " n"]:
     return right - logsumexp(jnp.where(others, f, -jnp.inf), axis=-1)
 
 
-def _cross_entropy(f: Outputs, y: Targets) -> Float[Array, " n"]:
-    return jax.nn.softplus(-soft_margin(f, y))
+def _exponential(q: Margins) -> Margins:
+    return q.__array_namespace__().exp(-q)
 
 
-def _log_cross_entropy(f: Outputs, y: Targets) -> Float[Array, " n"]:
-    return _log_softplus(-soft_margin(f, y))
+def _minus(q: Margins) -> Margins:
+    return -q
 
 
-def _log_softplus(z: Float[Array, " n"]) -> Float[Array, " n"]:
-    """log(log(1 + e^z)); below -30 its series z - e^z/2, which is exact to rounding there."""
-    low = z < -30.0
-    return jnp.where(
-        low, z - jnp.exp(jnp.where(low, z, -30.0)) / 2, jnp.log(jax.nn.softplus(jnp.where(low, 0.0, z)))
-    )
+def _one(q: Margins) -> Margins:
+    return q.__array_namespace__().ones_like(q)
 
 
-square = Loss("square", "(f - y)^2 / 2", "numbers", _square)
-logistic = Loss("logistic", "log(1 + exp(-y f))", "signs", _logistic, _log_logistic)
-exponential = Loss("exponential", "exp(-y f)", "signs", _exponential, _log_exponential)
-cross_entropy = Loss("cross_entropy", "-log softmax(f)_y", "classes", _cross_entropy, _log_cross_entropy)
+def _logistic(q: Margins) -> Margins:
+    return q.__array_namespace__().logaddexp(0.0, -q)
+
+
+def _log_logistic(q: Margins) -> Margins:
+    """Above 30 its series -q - e^-q/2, which is exact to rounding there."""
+    xp, far = q.__array_namespace__(), q > 30.0
+    series = -q - xp.exp(-xp.where(far, q, 30.0)) / 2
+    return xp.where(far, series, xp.log(_logistic(xp.where(far, 0.0, q))))
+
+
+def _log_logistic_pull(q: Margins) -> Margins:
+    return -q.__array_namespace__().logaddexp(0.0, q)
+
+
+def _logistic_steepness(q: Margins) -> Margins:
+    """1 / (1 + e^-q)."""
+    return q.__array_namespace__().exp(-_logistic(q))
+
+
+def _logistic_at_log(s: Margins) -> Margins:
+    """-log(exp(exp(s)) - 1): -s - exp(s)/2 where s is very negative, and -exp(s) where that is large."""
+    xp, low, high = s.__array_namespace__(), s < -15.0, s > 4.0
+    middle = xp.log(xp.expm1(xp.exp(xp.where(low | high, 0.0, s))))
+    tail = s + xp.exp(xp.minimum(s, 0.0)) / 2
+    return -xp.where(low, tail, xp.where(high, xp.exp(s), middle))
+
+
+EXPONENTIAL = MarginLoss(_exponential, log=_minus, log_pull=_minus, steepness=_one, at_log=_minus)
+LOGISTIC = MarginLoss(_logistic, _log_logistic, _log_logistic_pull, _logistic_steepness, _logistic_at_log)
+
+square = Loss("square", "(f - y)^2 / 2", "numbers")
+logistic = Loss("logistic", "log(1 + exp(-y f))", "signs", LOGISTIC)
+exponential = Loss("exponential", "exp(-y f)", "signs", EXPONENTIAL)
+cross_entropy = Loss("cross_entropy", "-log softmax(f)_y", "classes", LOGISTIC)
 
 LOSSES = {loss.name: loss for loss in (square, logistic, exponential, cross_entropy)}
 

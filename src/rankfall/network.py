@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from rankfall.naming import unknown
 from rankfall.precision import Array, in_float64, is_traced
@@ -54,8 +55,8 @@ class Network(eqx.Module):
     transformations its arrays are NumPy's, so that float64 stays float64.
     """
 
-    weights: tuple[Float[Array, "out in"], ...]
-    biases: tuple[Float[Array, " out"] | None, ...]
+    weights: tuple[Float[Array, "_out _in"], ...]
+    biases: tuple[Float[Array, " _out"] | None, ...]
     skips: tuple[Skip, ...]
     slope: Float[Array, ""]
     trained: tuple[bool, ...] = eqx.field(static=True)
@@ -239,7 +240,9 @@ class Network(eqx.Module):
 
     # What it computes
 
-    def __call__(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch"] | Float[Array, "*batch k"]:
+    def __call__(
+        self, x: Float[Array, "*batch d"] | list[Any]
+    ) -> Float[Array, "*batch"] | Float[Array, "*batch k"]:
         """The outputs f(x): one number a point for one output, else one row a point.
 
         `x` is one point (d,) or many (n, d).
@@ -247,13 +250,16 @@ class Network(eqx.Module):
         outputs = self.preactivations(x)[-1]
         return outputs[..., 0] if self.outputs == 1 else outputs
 
-    def preactivations(self, x: Float[Array, "*batch d"]) -> tuple[Float[Array, "*batch out"], ...]:
+    def preactivations(
+        self, x: Float[Array, "*batch d"] | list[Any]
+    ) -> tuple[Float[Array, "*batch _out"], ...]:
         r"""The vectors $h_1, \dots, h_L$ at `x`; the last are the outputs."""
-        if not is_traced(x):
-            x = np.asarray(x, dtype=self.dtype)
-        if x.shape[-1] != self.widths[0]:
-            raise ValueError(f"the network takes {self.widths[0]} features, but x has {x.shape[-1]}.")
-        return _preactivations(with_origin(self, ""), x)  # where it comes from is no reason to compile again
+        points: Any = x if is_traced(x) else np.asarray(x, dtype=self.dtype)
+        if points.shape[-1] != self.widths[0]:
+            raise ValueError(f"the network takes {self.widths[0]} features, but x has {points.shape[-1]}.")
+        return _preactivations(
+            with_origin(self, ""), points
+        )  # where it comes from is no reason to compile again
 
     def odd_part(self, x: Float[Array, "*batch d"]) -> Float[Array, "..."]:
         """(f(x) - f(-x))/2, for any network."""
@@ -393,7 +399,7 @@ class Network(eqx.Module):
         slope: float,
         scale: float,
         seed: int,
-        direction: Float[Array, " d"] | None = None,
+        direction: ArrayLike | None = None,
     ) -> "Network":
         r"""$W_1 = W_2^T r^T$ with a unit vector r, and $\|W_2^+\| = \|W_2^-\|$ (Zhang et al., Assumption 4).
 
@@ -452,7 +458,7 @@ class Network(eqx.Module):
         return cls(weights, biases, slope, origin=origin, **rest)
 
 
-def activation(z: Float[Array, "..."], slope: Float[Array, ""]) -> Float[Array, "..."]:
+def activation(z: Float[Array, "..."], slope: Float[Array, ""] | float) -> Float[Array, "..."]:
     """The leaky ReLU max(z, slope z), with derivative `slope` at 0."""
     return jnp.where(z > 0, z, jnp.asarray(slope, dtype=z.dtype) * z)
 

@@ -5,6 +5,7 @@ import os
 import platform
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,22 +17,23 @@ import xarray as xr
 from rankfall.atomic import atomically
 from rankfall.measure import Measure, matrix_layers
 from rankfall.network import Identity, Network
-from rankfall.outcome import Outcome
+from rankfall.outcome import Outcome, Statistics
 
 PACKAGES = ("rankfall", "jax", "jaxlib", "equinox", "diffrax", "optax", "numpy")
 
 
 class Trajectory:
-    """The measures of a run as an `xarray.Dataset`, its last network, its settings and the versions used.
+    """The measures of a run as an `xarray.Dataset`, its last network, its settings and what it counted.
 
-    Every name of the dataset is at hand here: `run.stable_rank.plot()`, `run.sel(step=100)`, `run["loss"]`.
+    Names of the dataset are names of the run: `run.stable_rank.plot()`, `run.sel(step=100)`, `run["loss"]`.
 
     - `dataset`: the measures over `time` (flow), `s` (flow in the loss clock) or `step` (descent), with one
         more dimension where several networks ran together.
     - `networks`: the last networks; `network` if there is only one.
-    - `settings`: how the run was made, and what it cost.
+    - `settings`: how the run was made, and the versions of the libraries.
     - `state`: the arrays from which the run can be taken up again, None if it cannot.
     - `events`: what happened at the kinks, for an exact flow; else None.
+    - `statistics`: what the run counted: its steps, its evaluations of the gradient, ...
     """
 
     def __init__(
@@ -41,11 +43,13 @@ class Trajectory:
         settings: Mapping[str, Any],
         state: Any = None,
         events: xr.Dataset | None = None,
+        statistics: Statistics | None = None,
     ):
         self.dataset = dataset
         self.networks = tuple(networks)
         self.settings = dict(settings)
         self.events = events
+        self.statistics = statistics or Statistics()
         self.state = None if state is None else tuple(np.asarray(leaf) for leaf in jax.tree.leaves(state))
 
     @property
@@ -74,7 +78,8 @@ class Trajectory:
     def __repr__(self) -> str:
         networks = "\n".join(f"  {network!r}" for network in self.networks[:3])
         more = f"\n  and {len(self.networks) - 3} more" if len(self.networks) > 3 else ""
-        lines = "\n".join(f"  {key}: {value}" for key, value in self.settings.items() if key != "versions")
+        told = {**self.settings, **self.statistics.counted}
+        lines = "\n".join(f"  {key}: {value}" for key, value in told.items() if key != "versions")
         return f"Trajectory\n{networks}{more}\n{lines}\n{self.dataset!r}"
 
     def to_netcdf(self, path: str | os.PathLike[str]) -> Path:
@@ -82,6 +87,7 @@ class Trajectory:
         with atomically(path) as draft:
             dataset = self.dataset.copy()
             dataset.attrs["rankfall_settings"] = json.dumps(self.settings)
+            dataset.attrs["rankfall_statistics"] = json.dumps(self.statistics.counted)
             dataset.to_netcdf(draft, engine="h5netcdf", mode="w")
             for i, network in enumerate(self.networks):
                 pack(network).to_netcdf(draft, engine="h5netcdf", mode="a", group=f"network_{i}")
@@ -101,6 +107,7 @@ class Trajectory:
         with opened(path, "rankfall_settings", "one that a rankfall run wrote") as groups:
             root = groups["/"]
             settings = json.loads(root.attrs.pop("rankfall_settings"))
+            statistics = _statistics(root.attrs.pop("rankfall_statistics", None), settings)
             count = sum(name.startswith("/network_") for name in groups)
             networks = [unpack(groups[f"/network_{i}"].load()) for i in range(count)]
             state = None
@@ -108,7 +115,15 @@ class Trajectory:
                 leaves = groups["/state"].load()
                 state = tuple(leaves[f"leaf_{i}"].values for i in range(len(leaves.data_vars)))
             events = groups["/events"].load() if "/events" in groups else None
-        return cls(root, networks, settings, state, events)
+        return cls(root, networks, settings, state, events, statistics)
+
+
+def _statistics(written: str | None, settings: dict[str, Any]) -> Statistics:
+    """What a run counted, from its file; older files have it among the settings, which then lose it."""
+    if written is not None:
+        return Statistics(**json.loads(written))
+    names = [field.name for field in fields(Statistics) if field.name in settings]
+    return Statistics(**{name: settings.pop(name) for name in names})
 
 
 @contextmanager
@@ -153,13 +168,14 @@ def pack(network: Network) -> xr.Dataset:
 
 def unpack(packed: xr.Dataset) -> Network:
     """The inverse of `pack`."""
-    depth = sum(str(name).startswith("W") for name in packed.data_vars)
+    trained = [bool(each) for each in np.atleast_1d(packed.attrs["trained"])]
+    depth = len(trained)
     kinds = str(packed.attrs.get("skips", "," * (depth - 1))).split(",")
     return Network(
         [packed[f"W{layer}"].values for layer in range(1, depth + 1)],
         [packed[f"b{layer}"].values if f"b{layer}" in packed else None for layer in range(1, depth + 1)],
         slope=float(packed.attrs["slope"]),
-        trained=[bool(t) for t in np.atleast_1d(packed.attrs["trained"])],
+        trained=trained,
         linear_tail=int(packed.attrs["linear_tail"]),
         origin=str(packed.attrs["origin"]),
         skips=[

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rankfall.certificates import Certificate, Problem, check
-from rankfall.certificates.equations import DENSE, Equations, Singular
+from rankfall.certificates._equations import DENSE, Equations, Singular
 
 
 def drawn(seed, n=8, d=10, groups=6, slope=0.1):

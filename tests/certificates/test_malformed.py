@@ -194,12 +194,13 @@ def test_data_of_any_number_may_be_inseparable(document, verdicts):
     assert verdicts(cases) == ["accepted", "refused"]
 
 
-def test_a_proposal_that_cannot_be_checked_is_missing_and_no_error(monkeypatch):
+def test_a_proposal_that_cannot_be_checked_is_missing_and_no_error():
     x, y = np.diag([1.0, 2.0]), np.array([1.0, -1.0])
     side, second, lam = np.array([[1, -1], [-1, 1]]), np.array([1.0, -np.sqrt(0.5)]), np.array([1.0, 0.5])
     assert isinstance(propose_both(Problem(x, y, 0.0, None, width=2), side, second, lam), Point)
-    monkeypatch.setitem(check.UNKNOWNS, "both layers", 3)
-    found = propose_both(Problem(x, y, 0.0, None, width=2), side, second, lam)
+    small = Problem(x, y, 0.0, None, width=2)
+    small.checked.unknowns = 3  # the most that this checker takes on; there are four
+    found = propose_both(small, side, second, lam)
     assert isinstance(found, Missing)
     assert "too large" in found.why
 

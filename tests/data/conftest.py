@@ -1,6 +1,6 @@
 import pytest
 
-from rankfall.data import catalogue
+from rankfall.data import _catalogue as catalogue
 
 
 @pytest.fixture
@@ -13,5 +13,5 @@ def cache(monkeypatch, tmp_path):
 @pytest.fixture
 def mnist(sample):
     """The paths of the official files of MNIST, by their names."""
-    files = catalogue.CATALOGUE["mnist"].downloads
+    files = catalogue.real_set("mnist").downloads
     return {file.name: sample(f"mnist/{file.name}") for file in files}

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from rankfall import data as rd
-from rankfall.data import Data, orthogonality
+from rankfall.data import Data
+from rankfall.data._orthogonality import _tiles
 
 RNG = np.random.default_rng
 
@@ -105,19 +106,20 @@ def test_the_p_number_is_its_definition_with_and_without_bias():
 
 
 @pytest.mark.parametrize("tile", [1, 4, 9])
-def test_the_gram_matrix_may_be_taken_in_parts(monkeypatch, tile):
-    cases = [rd.gaussian_mixture(31, 20, seed=1), rd.orthogonally_separable(30, 4, seed=1)]
-    measures = (rd.p_orthogonality, rd.orthogonal_margin, rd.is_orthogonally_separable)
-    whole = [measure(data) for data in cases for measure in measures]
-    seen = [rd.angles(data) for data in cases]
-    monkeypatch.setattr(orthogonality, "_TILE", tile)
-    assert [measure(data) for data in cases for measure in measures] == pytest.approx(whole)
-    for data, before in zip(cases, seen, strict=True):
-        after = rd.angles(data)
-        assert after.within == pytest.approx(before.within)
-        assert after.across == pytest.approx(before.across)
-        assert after.products == pytest.approx(before.products)
-        assert (after.wrong_within, after.wrong_across) == (before.wrong_within, before.wrong_across)
+@pytest.mark.parametrize("bias", [False, True])
+def test_tiles_of_the_gram_matrix_hold_every_pair_once_whatever_their_size(tile, bias):
+    data = rd.gaussian_mixture(31, 20, seed=1)
+    x = np.column_stack([data.x, np.ones(31)]) if bias else data.x
+    sizes = rd.norms(data, bias, tile=tile)
+    np.testing.assert_allclose(sizes, np.linalg.norm(x, axis=1), rtol=1e-15)
+    classes = [np.flatnonzero(data.y == sign) for sign in (1, -1)]
+    found = {True: [], False: []}
+    for same, inner, lengths in _tiles(data, sizes, 2.0, classes, bias, tile):
+        found[same] += zip(inner.ravel(), lengths.ravel(), strict=True)
+    for same in (True, False):
+        pairs = [(i, j) for i, j in combinations(range(31), 2) if (data.y[i] == data.y[j]) == same]
+        expected = [(x[i] @ x[j] / 4, sizes[i] * sizes[j]) for i, j in pairs]
+        np.testing.assert_allclose(sorted(found[same]), sorted(expected), rtol=1e-12, atol=1e-12)
 
 
 def test_orthogonal_inputs_have_an_infinite_p_number_unless_there_is_a_bias():

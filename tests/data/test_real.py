@@ -2,13 +2,17 @@ import csv
 import gzip
 import pickle
 import struct
+from contextlib import ExitStack
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import rankfall as rf
-from rankfall.data import catalogue, formats, gene_expression, store, take
+from rankfall.data import _catalogue as catalogue
+from rankfall.data import _formats as formats
+from rankfall.data import _store as store
+from rankfall.data import gene_expression, take
 
 # Images
 
@@ -36,23 +40,28 @@ def test_mnist_is_the_official_images_divided_by_255_then_shifted_and_scaled(cac
     assert (data.name, data.test.name, data.test.n) == ("mnist", "mnist test", 10_000)
 
 
-def miniature(monkeypatch, folder, name, contents, **facts):
-    """The set of this name with other files, in a cache of its own."""
-    monkeypatch.setenv("RANKFALL_DATA", str(folder))
+@pytest.fixture
+def miniature(monkeypatch, tmp_path):
+    """Puts other files in place of those of a set, in a cache of its own."""
+    monkeypatch.setenv("RANKFALL_DATA", str(tmp_path))
+    with ExitStack() as stack:
+        yield lambda *args, **facts: stack.enter_context(catalogue.listing(small(tmp_path, *args, **facts)))
+
+
+def small(folder, name, contents, **facts):
+    """The set of this name with other files, which are written to the folder."""
     files = tuple(
         catalogue.File(file, len(content), catalogue.checksum(content, "sha256"))
         for file, content in contents.items()
     )
-    tiny = replace(catalogue.CATALOGUE[name], files=files, **facts)
-    monkeypatch.setitem(catalogue.CATALOGUE, name, tiny)
     for file, content in contents.items():
         (folder / name).mkdir(parents=True, exist_ok=True)
         (folder / name / file).write_bytes(content)
-    return tiny
+    return replace(catalogue.real_set(name), files=files, **facts)
 
 
 @pytest.fixture
-def small_cifar(monkeypatch, tmp_path):
+def small_cifar(miniature):
     """CIFAR-10 with two images a batch, its records put together byte by byte."""
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (6, 2, 32, 32, 3), dtype=np.uint8)  # batch, image, row, column, channel
@@ -61,7 +70,7 @@ def small_cifar(monkeypatch, tmp_path):
     for b, name in enumerate([*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]):
         planes = [[images[b, i, :, :, c].tobytes() for c in range(3)] for i in range(2)]
         contents[name] = b"".join(bytes([labels[b, i]]) + b"".join(planes[i]) for i in range(2))
-    miniature(monkeypatch, tmp_path, "cifar10", contents, samples=(10, 2))
+    miniature("cifar10", contents, samples=(10, 2))
     return images, labels
 
 
@@ -76,13 +85,13 @@ def test_cifar10_rows_are_channel_row_column_and_each_channel_has_its_mean(small
     assert data.x.dtype == np.float32
 
 
-def test_fashion_mnist_is_read_from_its_compressed_files(monkeypatch, tmp_path):
+def test_fashion_mnist_is_read_from_its_compressed_files(miniature):
     contents = {}
     for part, n in (("train", 3), ("t10k", 2)):
         images, labels = bytes(range(4 * n)), bytes(range(n))
         contents[f"{part}-images-idx3-ubyte.gz"] = gzip.compress(struct.pack(">4I", 2051, n, 2, 2) + images)
         contents[f"{part}-labels-idx1-ubyte.gz"] = gzip.compress(struct.pack(">2I", 2049, n) + labels)
-    miniature(monkeypatch, tmp_path, "fashion_mnist", contents)
+    miniature("fashion_mnist", contents)
     data = rf.data.fashion_mnist()
     np.testing.assert_array_equal(data.x, (np.arange(12) / np.float32(255)).reshape(3, 4).astype(np.float32))
     assert data.test.y.tolist() == [0, 1]
@@ -157,9 +166,9 @@ def test_seqc_leaves_out_who_was_not_followed_and_splits_as_the_study(cache, sam
         rf.data.seqc_neuroblastoma("gene")
 
 
-def test_neuroblastoma_starts_at_the_third_column_and_its_label_is_event_free(monkeypatch, tmp_path):
+def test_neuroblastoma_starts_at_the_third_column_and_its_label_is_event_free(miniature):
     text = "id,Event-free,g1,g2\na,1,0.5,2\nb,0,1.5,-3\n"
-    miniature(monkeypatch, tmp_path, "neuroblastoma", {"neuroblastoma.csv": text.encode()})
+    miniature("neuroblastoma", {"neuroblastoma.csv": text.encode()})
     data = rf.data.neuroblastoma()
     assert data.x.tolist() == [[0.5, 2.0], [1.5, -3.0]]
     assert data.y.tolist() == [1.0, 0.0]
@@ -307,7 +316,7 @@ def test_a_set_that_is_not_here_says_how_it_comes(monkeypatch, tmp_path):
 
 
 def test_every_set_has_a_loader_of_its_name_and_a_citation():
-    for name, each in catalogue.CATALOGUE.items():
+    for name, each in catalogue.real_sets().items():
         assert callable(getattr(rf.data, name))
         assert each.citation
         assert bool(each.mirrors) == bool(each.downloads) == (not each.source)

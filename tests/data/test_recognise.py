@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import rankfall as rf
-from rankfall.data import catalogue, recognise, store
+from rankfall.data import _catalogue as catalogue
+from rankfall.data import _recognise as recognise
+from rankfall.data import _store as store
 
 
 def in_place(cache):
@@ -46,7 +48,7 @@ def test_mnist_is_taken_in_any_wrapping_whatever_it_is_called(cache, tmp_path, s
         assert (cache / LABELS[0] / LABELS[1]).read_bytes() == plain
     assert taken(tmp_path) == [LABELS] * 6  # the cache itself is in that folder
     assert not rf.data.available("mnist")
-    assert [file.name for file in store.missing(catalogue.CATALOGUE["mnist"])][-1] == "t10k-images-idx3-ubyte"
+    assert [file.name for file in store.missing(catalogue.real_set("mnist"))][-1] == "t10k-images-idx3-ubyte"
 
 
 def test_a_batch_of_cifar10_in_an_npz_file_becomes_its_official_binary_file(cache, sample):

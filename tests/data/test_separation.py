@@ -6,7 +6,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import linprog
 
 from rankfall import data as rd
-from rankfall.data import Data, geometry
+from rankfall.data import Data
 
 RNG = np.random.default_rng
 
@@ -51,22 +51,20 @@ def test_the_bounds_scale_with_the_data():
     assert rd.margin_bounds(Data(1e6 * data.x, data.y)) == pytest.approx((1e6 * lower, 1e6 * upper))
 
 
-def test_a_large_set_is_decided_as_a_small_one(monkeypatch):
+def test_a_large_set_is_decided_as_a_small_one():
     cases = [drawn(n, 20, seed) for seed in range(5) for n in (30, 60)]
     separable, margins = [rd.is_separable(d) for d in cases], [rd.margin(d) for d in cases]
     assert {True, False} == set(separable)
-    monkeypatch.setattr(geometry, "_LARGE", 0)
-    assert [rd.is_separable(d) for d in cases] == separable
-    assert [rd.margin(d) for d in cases] == pytest.approx(margins)
+    assert [rd.is_separable(d, large=0) for d in cases] == separable
+    assert [rd.margin(d, large=0) for d in cases] == pytest.approx(margins)
 
 
-def test_a_margin_too_small_for_the_bounds_is_left_to_the_exact_method(monkeypatch):
-    monkeypatch.setattr(geometry, "_LARGE", 0)
+def test_a_margin_too_small_for_the_bounds_is_left_to_the_exact_method():
     for gap in (1e-3, 1e-9, 1e-11):
         z = np.array([[1.0, gap], [-1.0, gap], [-0.5, 1.0]])
         y = np.array([1.0, -1.0, 1.0])
         lower, upper = rd.margin_bounds(Data(y[:, None] * z, y))
         assert lower <= gap * (1 + 1e-9)
         assert upper >= gap * (1 - 1e-9)
-        assert rd.is_separable(Data(y[:, None] * z, y))
-        assert rd.margin(Data(y[:, None] * z, y)) == pytest.approx(gap, rel=1e-4)
+        assert rd.is_separable(Data(y[:, None] * z, y), large=0)
+        assert rd.margin(Data(y[:, None] * z, y), large=0) == pytest.approx(gap, rel=1e-4)

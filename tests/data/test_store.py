@@ -17,7 +17,9 @@ from types import SimpleNamespace
 import pytest
 
 import rankfall as rf
-from rankfall.data import catalogue, download, store
+from rankfall.data import _catalogue as catalogue
+from rankfall.data import _download as download
+from rankfall.data import _store as store
 
 AUTISM = "/autism/autism.csv"
 
@@ -102,10 +104,12 @@ def mirror(monkeypatch, autism):
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     monkeypatch.setenv("RANKFALL_MIRROR", server.address)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    for name, each in catalogue.CATALOGUE.items():  # nothing here may leave the machine
-        mirrors = (f"{server.address}/second/{name}/",) if each.downloads else ()
-        monkeypatch.setitem(catalogue.CATALOGUE, name, replace(each, mirrors=mirrors))
-    yield server
+    served = [  # nothing here may leave the machine
+        replace(each, mirrors=(f"{server.address}/second/{each.name}/",) if each.downloads else ())
+        for each in catalogue.real_sets().values()
+    ]
+    with catalogue.listing(*served):
+        yield server
     server.shutdown()
     server.server_close()
 
@@ -177,10 +181,8 @@ def test_an_endless_download_is_cut_at_the_size_of_the_file(cache, mirror):
 
 def test_without_a_network_the_sentence_says_how_to_import(cache, mirror, monkeypatch):
     monkeypatch.setenv("RANKFALL_MIRROR", "http://127.0.0.1:9")
-    monkeypatch.setitem(
-        catalogue.CATALOGUE, "mnist", replace(catalogue.CATALOGUE["mnist"], mirrors=("http://127.0.0.1:9/",))
-    )
-    with pytest.raises(ValueError, match="no connection") as refusal:
+    unreachable = replace(catalogue.real_set("mnist"), mirrors=("http://127.0.0.1:9/",))
+    with catalogue.listing(unreachable), pytest.raises(ValueError, match="no connection") as refusal:
         rf.data.fetch("mnist")
     assert "`rankfall data import PATH` takes it" in str(refusal.value)
     assert "t10k-labels-idx1-ubyte.gz" in str(refusal.value)
@@ -231,7 +233,7 @@ def test_a_redirection_from_https_to_http_is_refused(target, refused):
         download._no_downgrade(answer)
 
 
-def test_an_archive_is_unpacked_by_content_and_writes_nowhere_else(cache, mirror, monkeypatch):
+def test_an_archive_is_unpacked_by_content_and_writes_nowhere_else(cache, mirror):
     batches = {f"data_batch_{i}.bin": bytes([i]) * 3073 for i in range(1, 4)}
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w:gz") as tar:
@@ -241,13 +243,13 @@ def test_an_archive_is_unpacked_by_content_and_writes_nowhere_else(cache, mirror
             tar.addfile(member, io.BytesIO(content))
     packed = archive.getvalue()
     tiny = replace(
-        catalogue.CATALOGUE["cifar10"],
+        catalogue.real_set("cifar10"),
         files=tuple(known_file(name, content) for name, content in batches.items()),
         downloads=(known_file("cifar-10-binary.tar.gz", packed),),
     )
-    monkeypatch.setitem(catalogue.CATALOGUE, "cifar10", tiny)
     mirror.files["/cifar10/cifar-10-binary.tar.gz"] = packed
-    rf.data.fetch("cifar10")
+    with catalogue.listing(tiny):
+        rf.data.fetch("cifar10")
     assert in_place(cache) == [f"cifar10/{name}" for name in batches]
     assert not list(cache.parent.rglob("escaped"))
 
@@ -264,7 +266,7 @@ def test_two_processes_that_fetch_at_once_share_one_download(cache, mnist_mirror
     other = subprocess.Popen([*GET, "mnist"], stdout=subprocess.PIPE)
     while other.poll() is None and not mnist_mirror.asked:
         time.sleep(0.01)
-    assert download.bring(catalogue.CATALOGUE["mnist"]) == 0
+    assert download.bring(catalogue.real_set("mnist")) == 0
     assert capsys.readouterr().err == f"Another process is writing to {cache}: waiting for it.\n"
     assert b"mnist: fetched and verified" in other.communicate(timeout=60)[0]
     assert other.returncode == 0

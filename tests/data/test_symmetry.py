@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from rankfall import data as rd
-from rankfall.data import Data, symmetry
+from rankfall.data import Data
 
 RNG = np.random.default_rng
 
@@ -96,22 +96,19 @@ def test_points_with_an_exact_mirror_image_do_not_count_towards_the_size_of_the_
 
 @pytest.mark.parametrize("block", [1, 40])
 @pytest.mark.parametrize("matched", [10, 2000])
-def test_asymmetry_may_be_taken_in_parts(monkeypatch, block, matched):
-    monkeypatch.setattr(symmetry, "_MATCHED", matched)
+def test_asymmetry_may_be_taken_in_parts(block, matched):
     data = rd.gaussian_mixture(60, 7, seed=1)
-    whole = rd.asymmetry(data)
-    monkeypatch.setattr(symmetry, "_BLOCK", block)
-    assert rd.asymmetry(data) == pytest.approx(whole, rel=1e-13)
+    whole = rd.asymmetry(data, matched=matched)
+    assert rd.asymmetry(data, matched=matched, block=block) == pytest.approx(whole, rel=1e-13)
 
 
-def test_the_cheap_asymmetry_is_the_distance_to_the_nearest_mirror_image(monkeypatch):
-    monkeypatch.setattr(symmetry, "_MATCHED", 50)
+def test_the_cheap_asymmetry_is_the_distance_to_the_nearest_mirror_image():
     data = rd.gaussian_mixture(51, 4, seed=2)
     z = np.column_stack([data.x / rms(data.x), data.y / rms(data.y)])
     nearest = [min(np.linalg.norm(a + b) for b in z) for a in z]
     sampled = np.array(nearest)[np.linspace(0, 50, 50).astype(int)]
     expected = sampled.mean() * 51 / (2 * np.linalg.norm(z, axis=1).sum())
-    assert rd.asymmetry(data) == pytest.approx(expected, rel=1e-12)
+    assert rd.asymmetry(data, matched=50) == pytest.approx(expected, rel=1e-12)
 
 
 def test_mirror_images_in_single_precision_are_exact():

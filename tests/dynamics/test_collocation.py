@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.polynomial import Polynomial
 
-from rankfall.dynamics.collocation import GRID, INTEGRAL, NODES, STAGES, TAIL, at, first_exit
+from rankfall.dynamics.exact._collocation import GRID, INTEGRAL, NODES, STAGES, TAIL, at, first_exit
 
 POWERS = np.arange(2 * STAGES)
 

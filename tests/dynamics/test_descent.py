@@ -1,4 +1,4 @@
-import sys
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -7,19 +7,14 @@ import numpy as np
 import optax
 import pytest
 
-from rankfall import Data, DescentWarning, Network, Trajectory, descent, every
+from rankfall import Data, DescentWarning, Network, Trajectory, every
 from rankfall.data import symmetric_sine
-from rankfall.dynamics.shuffle import permutation
+from rankfall.dynamics._descent.shuffle import permutation
 from rankfall.outcome import Outcome
 from rankfall.precision import float64
+from tests.dynamics.paced import SHORT, paced
 
-MODULE = sys.modules["rankfall.dynamics.march"]
-
-
-@pytest.fixture(autouse=True)
-def _short_pieces(monkeypatch):
-    # Runs of any number of records are then made of the same compiled piece, many times over.
-    monkeypatch.setattr(MODULE, "CHUNK", 2)
+descent = paced()
 
 
 def gradient(network, data, samples=slice(None)):
@@ -176,11 +171,10 @@ def test_networks_that_run_together_end_where_each_ends_alone(batch, measures):
 
 @pytest.mark.parametrize("busy", [0, 1e9], ids=["in turn", "at once"])
 @pytest.mark.parametrize("width", [6, 40])
-def test_networks_apart_have_the_bits_of_each_alone(monkeypatch, busy, width):
+def test_networks_apart_have_the_bits_of_each_alone(busy, width):
+    descent = paced(replace(SHORT, tiny=0, busy=busy))
     networks = [Network.gaussian((3, width, 1), 0.3, 1.5, seed) for seed in range(3)]
     options = {"batch": 6, "seed": 4, "measures": ["loss", "stable_rank"], "record": every(10)}
-    monkeypatch.setattr(sys.modules["rankfall.dynamics.descent"], "TINY", 0)
-    monkeypatch.setattr(sys.modules["rankfall.dynamics.descent"], "BUSY", busy)
     sizes = [0.05, 0.1, 0.2]
     turns = descent(networks, SINE, "square", sizes, 30, **options)
     for i, (network, size) in enumerate(zip(networks, sizes, strict=True)):
@@ -195,14 +189,12 @@ def test_networks_apart_have_the_bits_of_each_alone(monkeypatch, busy, width):
 
 
 @pytest.mark.parametrize("optimiser", [optax.sgd, partial(optax.sgd, momentum=0.9), optax.adam])
-def test_a_tall_matrix_runs_on_its_side_as_it_would_upright(monkeypatch, optimiser):
+def test_a_tall_matrix_runs_on_its_side_as_it_would_upright(optimiser):
     tall = Network.constant_second_layer((3, 40, 2), 0.3, 0.25, 0)
     data = Data(SINE.x, (SINE.y > 0).astype(float))
     options = {"batch": 6, "seed": 4, "optimiser": optimiser, "measures": ["loss", "stable_rank"]}
     turned = descent(tall, data, "cross_entropy", 0.05, 40, **options)
-    monkeypatch.setattr(sys.modules["rankfall.dynamics.stepper"], "TALL", 1e9)
-    jax.clear_caches()
-    upright = descent(tall, data, "cross_entropy", 0.05, 40, **options)
+    upright = paced(replace(SHORT, tall=np.inf))(tall, data, "cross_entropy", 0.05, 40, **options)
     assert (3, 40) in {leaf.shape for leaf in turned.state}
     assert (3, 40) not in {leaf.shape for leaf in upright.state}
     assert_same_weights(turned.network, upright.network, rtol=1e-10)
@@ -268,6 +260,9 @@ def test_a_resumed_run_has_the_bits_of_an_uninterrupted_one_also_from_a_file(tmp
         assert run.settings == whole.settings
 
 
+ONE_STEP = replace(SHORT, seconds=0.0)  # at a time
+
+
 def test_an_interrupted_run_keeps_what_it_reached_and_can_be_resumed(monkeypatch):
     whole = descent(START, SINE, "square", 0.01, 50, **ADAM)
 
@@ -276,10 +271,9 @@ def test_an_interrupted_run_keeps_what_it_reached_and_can_be_resumed(monkeypatch
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(MODULE, "PAUSE", 0.0)  # one step at a time
         patch.setattr("rankfall.progress.Progress.update", interrupt)
-        part = descent(START, SINE, "square", 0.01, 50, **ADAM)
-    assert part.settings["steps"] == 26
+        part = paced(ONE_STEP)(START, SINE, "square", 0.01, 50, **ADAM)
+    assert part.statistics.steps == 26
     assert part.outcome is Outcome.INTERRUPTED
     np.testing.assert_array_equal(part.step, [0, 10, 20])
     run = descent(START, SINE, "square", 0.01, 50, **ADAM, resume=part)
@@ -292,7 +286,7 @@ def test_an_interrupted_run_keeps_what_it_reached_and_can_be_resumed(monkeypatch
     [
         ({"step": 0.02}, "cannot be resumed.* its step differs"),
         ({"seed": 5}, "cannot be resumed.* its seed differs"),
-        ({"batch": 5}, "cannot be resumed.* its method differs"),
+        ({"batch": 5}, "cannot be resumed.* its method, batch differ"),
         ({"optimiser": optax.sgd}, "cannot be resumed.* its optimiser differs"),
         ({"loss": "square.sum"}, "cannot be resumed.* its loss differs"),
         ({"steps": 30}, "has 30 steps already: ask for more"),
@@ -322,12 +316,11 @@ def test_the_settings_of_a_run_are_the_same_in_every_process(tmp_path):
 
 
 def test_the_first_piece_is_one_step_since_nobody_knows_how_long_it_takes(monkeypatch):
-    planned, plan = [], MODULE._plan
-    monkeypatch.setattr(MODULE, "_plan", lambda *given: planned.append(plan(*given)) or planned[-1])
+    seen = []
+    monkeypatch.setattr("rankfall.progress.Progress.update", lambda self, done, note: seen.append(done))
     descent(START, SINE, "square", 0.01, 1000, record=[1000], show=False)
-    steps = [int(gaps.sum()) for gaps, _ in planned]
-    assert steps[0] == 1
-    assert sum(steps) == 1000
+    assert seen[0] == 1 / 1000
+    assert seen[-1] == 1
 
 
 def test_a_run_that_diverges_says_so_and_ends_with_its_last_finite_weights(tmp_path):
@@ -344,7 +337,7 @@ def test_a_run_that_diverges_says_so_and_ends_with_its_last_finite_weights(tmp_p
         run = descent(START, SINE, "square", 3.0, 30, measures=["loss"], record=every(1))
     assert run.outcome is Outcome.DIVERGED
     assert all(np.isfinite(w).all() for w in run.network.weights)
-    assert count - 2 <= run.settings["steps"] <= count
+    assert count - 2 <= run.statistics.steps <= count
     loaded = Trajectory.load(run.to_netcdf(tmp_path / "run.nc"))
     assert loaded.network.weights[0].tobytes() == run.network.weights[0].tobytes()
 

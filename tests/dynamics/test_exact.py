@@ -13,8 +13,8 @@ from scipy.special import expi, logsumexp
 
 from rankfall import Data, Network, Trajectory, Until, exact_flow, flow, linear
 from rankfall.dynamics import visited
+from rankfall.dynamics._problem import Reduction
 from rankfall.dynamics.exact import walk_of
-from rankfall.dynamics.problem import Reduction
 from rankfall.loss import named
 from rankfall.outcome import Outcome
 
@@ -228,9 +228,9 @@ def meets_origin(followed):
 def follow(case, rtol=1e-10):
     walk = walk_of(Reduction([case.network], case.data, named(case.loss), span=False), rtol)
     states = [tuple(map(np.array, (walk.weights.w, walk.weights.a, walk.weights.c)))]
-    while walk.clock < case.end:
+    while walk.clock.now < case.end:
         assert walk.steps < 3000, f"{case.name} takes too many steps"
-        piece = walk.step(case.end - walk.clock)
+        piece = walk.step(case.end - walk.clock.now)
         for theta in (piece.cut / 2, piece.cut):
             now = piece.weights(theta)
             states.append(tuple(map(np.array, (now.w, now.a, now.c))))
@@ -329,7 +329,7 @@ def test_small_steps_of_gradient_descent_come_as_close_as_their_size(part):
         if not one.walk.events:
             assert relative(2 * fine[i] - coarse[i], one.last) < 1e-5, one.case.name
         square = one.case.loss.startswith("square")
-        clock = np.log(one.walk.gathered_loss) if square else one.walk.log_time
+        clock = np.log(one.walk.clock.other) if square else one.walk.clock.log_time
         for reached, size in ((other[i], h), (other_fine[i], h / 2)):
             assert abs(np.log(reached) - clock) < 8 * size * max(1.0, abs(clock)), one.case.name
     assert 0.45 < np.median(ratios) < 0.55
@@ -390,7 +390,7 @@ def test_without_kinks_a_relu_network_flows_as_scipy_says(slope, second):
     case = Case(network, Data(rng.uniform(0.5, 1, (4, 2)), np.full(4, 6.0)), "square", 1.0)
     times = np.linspace(0.0, 1.0, 6)
     found = run(network, case.data, "square", 1.0, record=times, measures=["weights"])
-    assert found.settings["events"] == 0
+    assert found.statistics.events == 0
     np.testing.assert_allclose(found.weights, scipy_flow(case, times)[:, :-1], rtol=1e-9)
 
 
@@ -431,7 +431,7 @@ def test_one_sample_a_neuron_grows_like_the_logarithm_of_time():
     with np.errstate(divide="ignore"):
         expected = margin_of_mirrored(np.log(times))
     np.testing.assert_allclose(found.margins, np.column_stack([expected, expected]), rtol=1e-11)
-    assert found.settings["events"] == 0
+    assert found.statistics.events == 0
 
 
 @pytest.mark.parametrize("loss", ["exponential", "logistic"])
@@ -561,7 +561,7 @@ def test_a_neuron_that_is_never_released_slides_to_the_end(pull):
     slid = w2[slides][0]
     expected = 2 - (2 - slid) * np.exp(found.time.values[slides][0] - found.time.values[slides])
     np.testing.assert_allclose(w2[slides], expected, rtol=1e-11)
-    assert found.settings["kinks"] == 1
+    assert found.statistics.kinks == 1
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -641,7 +641,7 @@ def test_both_clocks_go_through_the_same_states(loss, second):
     np.testing.assert_allclose(by_time.weights, by_loss.weights, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(by_time.log_loss, by_loss.log_loss, rtol=1e-8, atol=1e-9)
     for found in (by_loss, by_time):
-        assert found.settings["log_time"] == pytest.approx(np.log(times[-1]), abs=1e-10)
+        assert found.statistics.log_time == pytest.approx(np.log(times[-1]), abs=1e-10)
 
 
 def test_the_square_loss_runs_out_of_its_clock_as_the_closed_form_says():
@@ -671,7 +671,7 @@ def test_the_run_ends_exactly_at_a_loss_a_gradient_or_a_time():
             assert float(found["loss"][-1]) == pytest.approx(level, rel=1e-10)
             assert float(found["gradient_norm"][-1]) == pytest.approx(np.sqrt(2) * level, rel=1e-10)
             elapsed = (1 / level - np.exp(0.5)) / rate
-            assert found.settings["log_time"] == pytest.approx(np.log(elapsed), rel=1e-11)
+            assert found.statistics.log_time == pytest.approx(np.log(elapsed), rel=1e-11)
             assert found.outcome is Outcome.MET
             assert f"{next(iter(bounds))} <= 1e-05" in found.settings["condition"]
 
@@ -689,7 +689,7 @@ def test_whichever_comes_first_ends_the_run():
 @pytest.mark.parametrize("loss", ["exponential", "square"])
 def test_the_logarithm_of_a_time_is_an_end_for_every_loss(loss):
     found = run(mirrored(), MIRROR, loss, Until(log_time=1.0), budget=500)
-    assert found.settings["log_time"] == pytest.approx(1.0, abs=1e-12)
+    assert found.statistics.log_time == pytest.approx(1.0, abs=1e-12)
     assert found.time[-1] == pytest.approx(np.e, rel=1e-12)
     assert "log t >= 1" in found.settings["condition"]
 
@@ -736,8 +736,8 @@ def test_the_regions_visited_are_those_of_the_signs_of_the_preactivations(seed):
     times = np.linspace(0.0, end, 6)[1:]
     found = run(case.network, case.data, case.loss, end, clock=clock, record=times)
     regions = list(visited(found))
-    assert len(regions) == found.settings["regions"] == found.regions[-1]
-    assert found.settings["events"] == found.events.sizes["event"] > 0
+    assert len(regions) == found.statistics.regions == found.regions[-1]
+    assert found.statistics.events == found.events.sizes["event"] > 0
     assert all((here != there).any() for here, there in pairwise(regions))
     for record, time in enumerate(times, 1):
         state = run(case.network, case.data, case.loss, time, clock=clock).network
@@ -778,7 +778,7 @@ def test_a_run_with_its_events_can_be_written_and_read(tmp_path):
     found = run(slide_network(slide.start), Data(slide.x, slide.y), "square.sum", 2.0, measures=["loss"])
     read = Trajectory.load(found.to_netcdf(tmp_path / "run.nc"))
     assert read.dataset.identical(found.dataset)
-    assert read.settings == found.settings
+    assert (read.settings, read.statistics) == (found.settings, found.statistics)
     np.testing.assert_array_equal(read.network.weights[0], found.network.weights[0])
     assert set(read.events) == set(found.events)
     for name in found.events:
@@ -813,7 +813,7 @@ def test_in_many_dimensions_the_flow_is_that_in_the_span_of_the_data():
     small = run(network_of(w @ q, a, 0.0, False), Data(triangle.T, y), "logistic", 5.0, **options)
     assert whole.settings["span"]
     assert not plain.settings["span"]
-    assert whole.settings["events"] == plain.settings["events"] == small.settings["events"] > 0
+    assert whole.statistics.events == plain.statistics.events == small.statistics.events > 0
     for other in (plain, small):
         np.testing.assert_allclose(whole["loss"], other["loss"], rtol=1e-9)
     np.testing.assert_allclose(whole.network.weights[0], plain.network.weights[0], atol=1e-9)
@@ -828,7 +828,7 @@ def test_the_same_call_gives_the_same_bits(seed):
     one, two = (run(case.network, case.data, case.loss, 1.0, measures=["weights"]) for _ in range(2))
     assert one.dataset.identical(two.dataset)
     assert one.events.identical(two.events)
-    assert one.settings == two.settings
+    assert (one.settings, one.statistics) == (two.settings, two.statistics)
 
 
 def test_single_precision_flows_in_double_precision():
@@ -925,14 +925,14 @@ def test_a_dead_network_that_can_never_meet_the_condition_ends_with_a_sentence()
 def test_a_spent_budget_says_so_and_keeps_what_was_reached():
     found = run(mirrored(), MIRROR, "exponential", 1e6, budget=2, measures=["margins"], record=[1e-3])
     assert found.outcome is Outcome.SPENT
-    assert found.settings["steps"] == 2
+    assert found.statistics.steps == 2
     assert 1e-3 < found.time[-1] < 1e6
     expected = margin_of_mirrored(np.log(found.time.values[1:]))
     np.testing.assert_allclose(found.margins[1:, 0], expected, rtol=1e-10)
 
 
 def test_an_interrupt_keeps_what_was_reached(monkeypatch):
-    from rankfall.dynamics.walk import Walk
+    from rankfall.dynamics.exact import Walk
 
     take = Walk.take
 
@@ -944,7 +944,7 @@ def test_an_interrupt_keeps_what_was_reached(monkeypatch):
     monkeypatch.setattr(Walk, "take", interrupted)
     found = run(mirrored(), MIRROR, "exponential", 1e6, measures=["margins"])
     assert found.outcome is Outcome.INTERRUPTED
-    assert found.settings["steps"] == 2
+    assert found.statistics.steps == 2
     assert 0 < found.time[-1] < 1e6
     expected = margin_of_mirrored(np.log(found.time.values[-1]))
     np.testing.assert_allclose(found.margins[-1], expected, rtol=1e-10)

@@ -114,8 +114,8 @@ def test_a_flow_across_kinks_is_that_of_scipy():
     network = deep(0.2, seed=9)
     run, expected = run_deep(network)
     assert (patterns(expected[-1], network) != patterns(expected[0], network)).any()
-    assert run.settings["steps_across_kinks"] > 0
-    assert run.settings["chattering_pairs"] == 0
+    assert run.statistics.steps_across_kinks > 0
+    assert run.statistics.chattering_pairs == 0
     assert relative(pack(run.network.weights), expected[-1]) < 1e-7
 
 
@@ -124,13 +124,13 @@ def test_the_error_falls_in_proportion_to_the_tolerance_and_with_the_fifth_power
     errors = {
         rtol: relative(pack(run.network.weights), expected[-1]) for rtol, (run, expected) in runs.items()
     }
-    steps = {rtol: run.settings["steps"] for rtol, (run, _) in runs.items()}
+    steps = {rtol: run.statistics.steps for rtol, (run, _) in runs.items()}
     assert 0.8 < np.log(errors[1e-6] / errors[1e-10]) / np.log(1e4) < 1.25
     assert 4 < np.log(errors[1e-6] / errors[1e-10]) / np.log(steps[1e-10] / steps[1e-6]) < 7
     for rtol, (run, _) in runs.items():
-        assert errors[rtol] / 10 < run.settings["error_estimate"] < 1000 * errors[rtol]
-        tried = run.settings["steps"] + run.settings["rejected_steps"]
-        assert 6 * tried <= run.settings["evaluations"] <= 6 * tried + 3  # Tsit5 has six stages
+        assert errors[rtol] / 10 < run.statistics.error_estimate < 1000 * errors[rtol]
+        tried = run.statistics.tried
+        assert 6 * tried <= run.statistics.evaluations <= 6 * tried + 3  # Tsit5 has six stages
 
 
 def test_flow_conserves_the_balance_of_linear_layers_and_of_every_neuron():
@@ -212,7 +212,7 @@ def test_single_precision_flows_in_double_precision():
 def test_a_spent_budget_is_a_warning_and_what_was_reached_is_kept():
     with pytest.warns(FlowWarning, match="spent its budget"):
         run = run_one_sample(time=10.0, budget=7)
-    assert run.settings["steps"] + run.settings["rejected_steps"] == 7
+    assert run.statistics.tried == 7
     assert 0 < run.time[-1] < MET_AT
     np.testing.assert_allclose(run.outputs, growth(run.time.values), rtol=1e-6)
 
@@ -323,8 +323,8 @@ def test_a_flow_that_sticks_to_a_kink_slides_along_it_and_is_reported(pull):
     slide = 2 - (2 - w2[first]) * np.exp(run.time.values[first] - run.time.values)
     np.testing.assert_allclose(w2[first:], slide[first:], rtol=1e-3)
     assert "chattering on kinks: 1 pair" in str(caught[0].message)
-    assert run.settings["chattering_pairs"] == 1
-    assert run.settings["steps_across_kinks"] > 50
+    assert run.statistics.chattering_pairs == 1
+    assert run.statistics.steps_across_kinks > 50
 
 
 # Bad input

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from rankfall.dynamics.kinks import decide, independent, response
+from rankfall.dynamics.exact._kinks import decide, independent, response
 
 SLOPES = (0.0, 0.01, 0.1, 0.5)
 SEEDS = st.integers(0, 2**32 - 1)

@@ -6,7 +6,7 @@ from scipy.integrate import solve_ivp
 
 from rankfall import Data, Network, descent, exact_flow, flow, limit
 from rankfall.data import hard_margin
-from rankfall.limits.approximate import kkt_distance
+from rankfall.limits._approximate import kkt_distance
 from rankfall.measure import weights, with_weights
 
 RNG = np.random.default_rng(0)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from rankfall import Data, Network, descent, every, flow
-from rankfall.dynamics.span import inside_basis, span_of, spans_of
+from rankfall.dynamics._span import inside_basis, span_of, spans_of
 
 RNG = np.random.default_rng(0)
 MEASURES = ["loss", "stable_rank", "norms", "singular_values", "test_accuracy"]

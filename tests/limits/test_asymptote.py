@@ -6,10 +6,10 @@ from scipy.optimize import minimize
 
 from rankfall import Data, Network, limit
 from rankfall import data as rd
+from rankfall.dynamics._problem import Reduction
 from rankfall.dynamics.exact import walk_of
-from rankfall.dynamics.problem import Reduction
 from rankfall.limits import Verdict
-from rankfall.limits.asymptote import asymptote
+from rankfall.limits._asymptote import asymptote
 from rankfall.loss import named
 from tests.adversarial.battery import network_and_data
 from tests.adversarial.problems import problem
@@ -83,7 +83,7 @@ def test_after_the_certificate_no_friendly_pair_crosses_its_kink_and_the_flow_te
     side = walk.region.side.copy()
     angles = []
     for log_time in (1e3, 1e4):
-        while walk.log_time < log_time:
+        while walk.clock.log_time < log_time:
             walk.advance()
             np.testing.assert_array_equal(walk.region.side[friendly], side[friendly])
         angles.append(angle(walk, found, data))
@@ -171,7 +171,7 @@ def test_the_flow_never_moves_away_from_the_half_line(seed):
     # All samples are support vectors, so that the line is a solution itself, and two solutions never part.
     walk, data = walk_that_stays(seed)
     distances = [multipliers_and_distance(walk, data)[1]]
-    while walk.log_time < 300:
+    while walk.clock.log_time < 300:
         walk.advance()
         distances.append(multipliers_and_distance(walk, data)[1])
     assert distances[0] > 1e-3
@@ -195,7 +195,7 @@ def test_the_multipliers_of_dependent_features_are_those_to_which_the_pulls_tend
     found = limit(network, data, show=False)
     assert found.certified, found.missing
     walk = walk_of(Reduction([network], data, named("exponential")), rtol=1e-10)
-    while walk.log_time < 200:
+    while walk.clock.log_time < 200:
         walk.advance()
     shares = np.abs(walk.present_pulls())
     np.testing.assert_allclose(found.multipliers / found.multipliers.sum(), shares / shares.sum(), rtol=1e-6)
@@ -226,7 +226,7 @@ def continued(found, data, loss):
             walk.advance()
     else:
         goal = max(1e4, 20 * found.settings["log_time"])
-        while walk.log_time < goal and walk.steps < start + 2000:
+        while walk.clock.log_time < goal and walk.steps < start + 2000:
             walk.advance()
     return angle(walk, found, data)
 

@@ -1,4 +1,3 @@
-from copy import deepcopy
 from itertools import combinations
 
 import numpy as np
@@ -7,9 +6,9 @@ from sklearn.svm import SVC
 
 from rankfall import Data, Network, limit
 from rankfall import data as rd
+from rankfall.dynamics._problem import Reduction
 from rankfall.dynamics.exact import walk_of
-from rankfall.dynamics.problem import Reduction
-from rankfall.limits.slow import SlowWalk
+from rankfall.limits._slow import slow_walk
 from rankfall.loss import named
 from tests.adversarial.battery import network_and_data
 from tests.adversarial.problems import problem
@@ -242,11 +241,11 @@ def test_the_slow_flow_is_the_exact_flow_up_to_one_over_the_margin():
     errors, ways = [], []
     for margin in (1e2, 1e3):
         go_to(walk, margin)
-        start, before, slow = direction(walk), smallest_margin(walk), SlowWalk(deepcopy(walk))
+        start, before, slow = direction(walk), smallest_margin(walk), slow_walk(walk)
         go_to(walk, 10 * margin)
         end = np.log(smallest_margin(walk) / before)
-        while slow.clock < end * (1 - 1e-12):
-            slow.advance(end - slow.clock)
+        while slow.clock.now < end * (1 - 1e-12):
+            slow.advance(end - slow.clock.now)
         errors.append(np.linalg.norm(direction(slow) - direction(walk)))
         ways.append(np.linalg.norm(direction(walk) - start))
     assert min(ways) > 100 * errors[1]

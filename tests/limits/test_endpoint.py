@@ -5,10 +5,9 @@ from scipy.optimize import brentq
 
 from rankfall import Data, Network, limit
 from rankfall import data as rd
-from rankfall.dynamics.exact import walk_of
-from rankfall.dynamics.problem import Reduction
-from rankfall.dynamics.regions import Region, Weights
-from rankfall.limits.endpoint import end_of_region, subgradient
+from rankfall.dynamics._problem import Reduction
+from rankfall.dynamics.exact import Region, Weights, walk_of
+from rankfall.limits._endpoint import end_of_region, subgradient
 from rankfall.loss import named
 
 RNG = np.random.default_rng

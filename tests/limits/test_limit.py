@@ -6,7 +6,7 @@ from sklearn.svm import SVC
 
 from rankfall import Data, Network, Until, exact_flow, limit
 from rankfall import data as rd
-from rankfall.dynamics.walk import Walk
+from rankfall.dynamics.exact import Walk
 from tests.adversarial.battery import network_and_data
 from tests.adversarial.problems import problem
 
@@ -368,7 +368,7 @@ def test_an_interrupt_returns_what_is_known(monkeypatch, steps, both):
     found = limit(network, data, show=False)
     assert found.settings["steps"] == steps
     assert "interrupted" in found.missing
-    assert str(found).startswith(f"Limit: {found.verdict} (")
+    assert str(found).startswith(f"Limit: {found.verdict}: ")
 
 
 @pytest.mark.parametrize("both", [False, True], ids=["fixed", "both"])

@@ -7,8 +7,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear, minimize, nnls
 
-from rankfall.limits import optimality
-from rankfall.limits.optimality import _Search, optimality_of_both, optimality_of_fixed, peak
+from rankfall.limits import _optimality as optimality
+from rankfall.limits._optimality import _Search, optimality_of_both, optimality_of_fixed, peak
 
 RNG = np.random.default_rng
 SEEDS = st.integers(0, 2**32 - 1)

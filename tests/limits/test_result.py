@@ -78,17 +78,17 @@ def test_support_vectors_are_the_samples_with_a_multiplier():
 def test_what_is_printed_starts_with_the_verdict_and_names_every_residual():
     found = limit(LEAKY, PAIR, show=False)
     lines = str(found).splitlines()
-    assert lines[0] == "Limit: certified"
+    assert lines[0] == "Limit: certified."
     assert repr(found) == str(found)
-    for name in (*found.residuals, "stable rank", "support", "optimality", "linear SVM", "way"):
+    for name in (*found.residuals, "stable rank", "support", "global optimum", "linear SVM", "found by"):
         assert any(line.strip().startswith(name) for line in lines)
     spent = limit(Network.gaussian((2, 4, 1), 0.1, 1e-3, 0), PAIR, budget=2, show=False)
-    assert str(spent).splitlines()[0] == f"Limit: {spent.verdict} ({'; '.join(spent.missing)})"
+    assert str(spent).splitlines()[0] == f"Limit: {spent.verdict}: {'; '.join(spent.missing)}."
 
 
 def test_the_limit_of_a_linear_model_can_be_printed():
     found = limit(Network([[[0.1, 0.2]]]), PAIR, budget=50, show=False)
-    assert str(found).startswith("Limit: not decided (a late state")
+    assert str(found).startswith("Limit: not decided: a late state")
 
 
 def test_more_settings_leave_the_rest_as_it_was():

@@ -102,7 +102,7 @@ def test_nearly_parallel_inputs_change_the_flow_by_no_more_than_their_gap(gap):
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 def test_samples_and_columns_of_any_scale_are_on_one_line_exactly_if_they_are(scale):
-    from rankfall.dynamics.kinks import lines_of
+    from rankfall.dynamics.exact._kinks import lines_of
 
     rng = np.random.default_rng(0)
     x = rng.normal(size=(4, 3))

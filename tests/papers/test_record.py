@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rankfall.papers import PAPERS, paper
 from rankfall.papers.lab import Row
-from rankfall.report.markdown import counts_table
+from rankfall.report._markdown import counts_table
 
 ROOT = Path(__file__).parents[2]
 

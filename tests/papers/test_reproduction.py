@@ -4,15 +4,17 @@ import json
 import shutil
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
-from rankfall.papers import PAPERS, paper, reproduction
-from rankfall.papers.lab import Paper, at_most, code, differs
-from rankfall.papers.reproduction import Kept, choose, kept, reproduce
-from rankfall.report.files import write
+import rankfall
+from rankfall.papers import PAPERS, paper
+from rankfall.papers.lab import Paper, at_most, code_of_runs, differs
+from rankfall.papers.reproduction import Kept, choose, folder, kept, provenance, reproduce, running, task
+from rankfall.report import write
 
 pytestmark = pytest.mark.slow
 
@@ -27,19 +29,19 @@ def figure():
 def ran(monkeypatch):
     """The seeds that were run."""
     seeds = []
-    run = reproduction._run
+    run = task.run
 
-    def noted(task):
-        seeds.append(task.seed)
-        return run(task)
+    def noted(asked):
+        seeds.append(asked.seed)
+        return run(asked)
 
-    monkeypatch.setattr(reproduction, "_run", noted)
+    monkeypatch.setattr(running, "run", noted)
     return seeds
 
 
-def one(chosen, folder, seeds=2, executor=None):
+def one(chosen, place, seeds=2, executor=None):
     with ThreadPoolExecutor(1) as threads:
-        (outcome,) = reproduce(chosen, folder, seeds, executor or threads, show=False)
+        (outcome,) = reproduce(chosen, place, seeds, executor or threads, show=False)
     return outcome
 
 
@@ -121,17 +123,18 @@ def test_a_run_that_fails_is_told_at_the_end_and_the_others_are_kept(figure, tmp
     whole = experiment.simulation
     fails.__module__ = whole.__module__
     broken = replace(experiment, simulation=fails)
-    monkeypatch.setattr("rankfall.papers.zhang.PAPER", replace(found, experiments=(broken,)))
+    changed = replace(found, experiments=(broken,))
+    monkeypatch.setattr(task, "paper", lambda name: changed)
     with pytest.raises(
         RuntimeError, match=r"(?s)1 of 2 runs failed.*zhang identities, seed 0.*ZeroDivisionError"
     ):
-        one(choose("zhang", "identities"), tmp_path)
+        one([(changed, broken)], tmp_path)
     assert {file.name for file in (tmp_path / "runs" / "zhang-identities").iterdir()} == {"1.nc", "1.json"}
 
 
 def test_a_run_of_other_code_than_the_one_that_was_read_is_not_believed(figure, tmp_path, monkeypatch):
-    run = reproduction._run
-    monkeypatch.setattr(reproduction, "_run", lambda task: replace(run(task), code="edited"))
+    run = task.run
+    monkeypatch.setattr(running, "run", lambda asked: replace(run(asked), code="edited"))
     with pytest.raises(RuntimeError, match="the code was changed meanwhile"):
         one(figure, tmp_path)
     assert list((tmp_path / "runs").rglob("*.nc")) == []
@@ -229,39 +232,48 @@ def test_a_setting_that_cannot_be_is_refused_in_words(asked, changes, said):
 
 
 @pytest.fixture
-def stale(monkeypatch, tmp_path):
+def stale(tmp_path):
     """The experiments whose runs would be run again if a line of a file were another one."""
-    copy = tmp_path / "rankfall"
-    shutil.copytree(code.FOLDER, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    caches = (code.code_of_runs, code._digest_for_runs, code._imports, code._tree)
 
-    def rests_on():
-        for cache in caches:
-            cache.cache_clear()
-        return {(p.name, e.name): code.code_of_runs(e.simulation.__module__) for p, e in choose()}
+    def rests_on(*folder):
+        return {(p.name, e.name): code_of_runs(e.simulation.__module__, *folder) for p, e in choose()}
 
     def changed(file, old, new):
-        before = rests_on()
+        copy = tmp_path / f"copy {len(list(tmp_path.iterdir()))}"
+        shutil.copytree(Path(rankfall.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
         text = (copy / file).read_text(encoding="utf-8")
         assert old in text
         (copy / file).write_text(text.replace(old, new), encoding="utf-8")
-        monkeypatch.setattr(code, "FOLDER", copy)
-        after = rests_on()
+        before, after = rests_on(), rests_on(copy)
         return {name for name in before if before[name] != after[name]}
 
-    yield changed
-    for cache in caches:
-        cache.cache_clear()
+    return changed
 
 
 def test_a_changed_formula_makes_its_claims_stale_and_no_others(stale):
-    found = stale("theory/white_course.py", "q1, q2 = 1 - along, 1 + along", "q1, q2 = 1 + along, 1 - along")
+    file = "theory/mathematics/white_course.py"
+    found = stale(file, "q1, q2 = 1 - along, 1 + along", "q1, q2 = 1 + along, 1 - along")
     assert ("zhang", "3") in found
     assert not {("sun", "1"), ("frei", "step")} & found
 
 
+def test_a_formula_from_a_package_makes_stale_what_takes_it_and_not_what_takes_another(stale):
+    found = stale("theory/mathematics/least_norm.py", "def margin_bound(", "def margin_bound(*, ")
+    assert ("timor", "depth") in found  # from rankfall.theory.mathematics import margin_bound
+    assert not {("zhang", "3"), ("min", "time"), ("le", "tail")} & found  # they take others from there
+
+
+def test_what_else_a_package_exports_makes_nothing_stale(stale):
+    assert not stale("theory/mathematics/__init__.py", '"outside",', '"outside", "another",')
+    assert not stale("theory/core/__init__.py", '"ZHANG",', '"ZHANG", "ANOTHER",')
+
+
+def test_the_function_that_a_setting_names_counts_though_nothing_else_calls_it(stale):
+    assert ("sun", "2-3-gordon") in stale("papers/sun/neuroblastoma.py", "def _gordon()", "def _gordon(*_)")
+
+
 def test_a_change_of_the_limits_leaves_the_runs_of_gradient_descent(stale):
-    found = stale("limits/base.py", "    def run(self) -> Limit:", "    def run(self, other=0) -> Limit:")
+    found = stale("limits/_base.py", "    def run(self) -> Limit:", "    def run(self, other=0) -> Limit:")
     assert {("sun", "map"), ("sun", "properties")} <= found
     assert not {("sun", "1")} & found
 
@@ -270,11 +282,12 @@ def test_a_change_of_the_limits_leaves_the_runs_of_gradient_descent(stale):
     ("file", "old", "new"),
     [
         ("network.py", "a network needs at least one", "a network needs one"),  # a message
-        ("dynamics/span.py", "Exact reduction of the input", "A reduction of the input"),  # a docstring
+        ("dynamics/_span.py", "Exact reduction of the input", "A reduction of the input"),  # a docstring
         ("papers/frei/limits.py", "The first layer has rank two at most.", "Rank two at most."),  # a sentence
         ("papers/frei/limits.py", 'title="(a) rank two at most"', 'title="(a)"'),  # a figure
-        ("papers/lab/drawing.py", "0.4", "0.5"),
-        ("plot.py", "0.9", "0.8"),
+        ("papers/frei/limits.py", "def _uniformity(", "def _uniformity(*, "),  # what only claims measure
+        ("papers/lab/_drawing.py", "0.4", "0.5"),
+        ("plot/_style.py", "0.9", "0.8"),
     ],
 )
 def test_text_claims_and_figures_make_no_run_stale(stale, file, old, new):
@@ -340,10 +353,11 @@ def on_digits(monkeypatch, run):
     )
     others = tuple(other if e is experiment else e for e in found.experiments)
     changed = replace(found, experiments=others)
-    monkeypatch.setattr(reproduction, "paper", lambda name: changed)
+    monkeypatch.setattr(task, "paper", lambda name: changed)
     monkeypatch.setattr(Kept, "rests_on", {"code": "the same"})
-    monkeypatch.setattr(reproduction, "code_of", lambda *_: "the same")
-    monkeypatch.setattr(reproduction, "code_below", lambda *_: "the same")
+    for module in (folder, task):
+        monkeypatch.setattr(module, "code_of", lambda *_: "the same")
+    monkeypatch.setattr(folder, "code_below", lambda *_: "the same")
     return [(changed, other)]
 
 
@@ -357,10 +371,10 @@ def test_real_data_are_run_in_full_only_once_they_are_there_and_with_a_folder_fo
         return xr.Dataset({"steps": 7.0})
 
     chosen = on_digits(monkeypatch, run)
-    monkeypatch.setattr(reproduction, "available", lambda name: False)
+    monkeypatch.setattr(folder, "available", lambda name: False)
     (outcome,) = reproduce(chosen, tmp_path, full=True)
     assert outcome.news == "not run: needs mnist: see `rankfall data list`"
-    monkeypatch.setattr(reproduction, "available", lambda name: True)
+    monkeypatch.setattr(folder, "available", lambda name: True)
     (outcome,) = reproduce(chosen, tmp_path)
     assert outcome.news.startswith("not run: needs --full: it runs on mnist, for about ")
     assert (outcome.rows[0].verdict, places) == ("needs data", [])
@@ -385,7 +399,7 @@ def test_a_run_that_is_made_again_goes_on_from_its_own_checkpoints_only(tmp_path
         return xr.Dataset({"steps": float(done)})
 
     chosen = on_digits(monkeypatch, run)
-    monkeypatch.setattr(reproduction, "available", lambda name: True)
+    monkeypatch.setattr(folder, "available", lambda name: True)
     for again in (False, True, True):
         with pytest.raises(KeyboardInterrupt):
             list(reproduce(chosen, tmp_path, again=again, full=True))
@@ -401,7 +415,7 @@ def test_the_checkpoints_of_other_code_go_once_a_run_is_kept(tmp_path, monkeypat
         return xr.Dataset({"steps": 7.0})
 
     chosen = on_digits(monkeypatch, run)
-    monkeypatch.setattr(reproduction, "available", lambda name: True)
+    monkeypatch.setattr(folder, "available", lambda name: True)
     old = tmp_path / "runs" / "min-mnist" / "checkpoints" / "another"
     (old / "0").mkdir(parents=True)
     (old / "1").mkdir()  # of a seed that is not run now
@@ -411,7 +425,11 @@ def test_the_checkpoints_of_other_code_go_once_a_run_is_kept(tmp_path, monkeypat
 
 def test_checkpoints_rest_on_the_measures_that_a_run_records_and_not_on_the_papers():
     ((_, experiment),) = choose("sun", "9")
-    below = code.code_of_runs(experiment.simulation.__module__)
-    assert {"rankfall.measure.fit", "rankfall.measure.spectrum", "rankfall.dynamics.descent"} <= below.keys()
-    assert reproduction.code_below(experiment) == reproduction.code_below(experiment.at(width=8))
-    assert reproduction.code_of(experiment) != reproduction.code_of(experiment.at(width=8))
+    below = code_of_runs(experiment.simulation.__module__)
+    assert {
+        "rankfall.measure._fit",
+        "rankfall.measure._spectrum",
+        "rankfall.dynamics._descent.driver",
+    } <= below.keys()
+    assert provenance.code_below(experiment) == provenance.code_below(experiment.at(width=8))
+    assert provenance.code_of(experiment) != provenance.code_of(experiment.at(width=8))

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from rankfall.data import Data
 from rankfall.data import mnist as digits
-from rankfall.dynamics.spelling import spelled
+from rankfall.identity import stable_name
 from rankfall.papers.lab import (
     Claim,
     Experiment,
@@ -254,8 +254,8 @@ def test_without_an_equals_sign_the_form_is_told(text):
         ((0.5, 0.3), "(0.5, 0.3)"),
         ([0.5, 0.3], "(0.5, 0.3)"),
         (((2, 3), (4,)), "((2, 3), (4))"),
-        ({"small": (1, 0.01), "odd": ones}, f"{{'small': (1, 0.01), 'odd': {spelled(ones)}}}"),
-        (halves, f"{spelled(halves)}"),
+        ({"small": (1, 0.01), "odd": ones}, f"{{'small': (1, 0.01), 'odd': {stable_name(ones)}}}"),
+        (halves, f"{stable_name(halves)}"),
     ],
 )
 def test_values_have_a_text(value, text):
@@ -265,7 +265,7 @@ def test_values_have_a_text(value, text):
 def test_every_field_has_its_value_as_text():
     told = values(SETTING)
     assert list(told) == [each.name for each in fields(Setting)]
-    assert (told["n"], told["slopes"], told["load"]) == ("8", "(0.5, 0.3)", f"{spelled(ones)}")
+    assert (told["n"], told["slopes"], told["load"]) == ("8", "(0.5, 0.3)", f"{stable_name(ones)}")
 
 
 def test_the_texts_of_two_settings_are_equal_if_the_settings_are():
@@ -426,7 +426,7 @@ def test_back_at_the_papers_setting_nothing_differs():
 
 
 def test_another_function_differs_too():
-    assert SUMS.at(load=halves).differs == f"load = {spelled(halves)} (paper: {spelled(ones)})"
+    assert SUMS.at(load=halves).differs == f"load = {stable_name(halves)} (paper: {stable_name(ones)})"
 
 
 def test_changes_make_the_same_experiment_again():
@@ -444,7 +444,7 @@ def test_a_long_run_asks_for_a_folder_and_writes_there(tmp_path: Path):
 def test_functions_without_a_name_of_their_own_are_told_apart_by_what_they_hold():
     texts = [text_of(each) for each in (lambda: 1, lambda: 2, partial(pow, 2), partial(pow, 3), digits)]
     assert len(set(texts)) == 5
-    assert text_of(digits) == "rankfall.data.real.mnist"
+    assert text_of(digits) == "rankfall.data._real.mnist"
 
 
 def test_data_of_one_name_are_told_apart_by_their_numbers():

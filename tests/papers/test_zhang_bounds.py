@@ -6,9 +6,10 @@ from scipy.optimize import minimize
 
 from rankfall.data import circle, fan, six_points
 from rankfall.dynamics import exact_flow
+from rankfall.loss import square
 from rankfall.network import Network
 from rankfall.papers.zhang.expressivity import FLOORS, least_logistic
-from rankfall.papers.zhang.six_points import boundary, closest, escape_rate, mean_loss, resting, roomiest
+from rankfall.papers.zhang.six_points import boundary, closest, escape_rate, resting, roomiest
 
 
 def test_the_floor_of_the_fan_is_the_least_loss_of_linear_maps_by_another_method():
@@ -58,4 +59,4 @@ def test_where_nothing_pulls_no_network_nearby_has_a_smaller_loss():
         first, second = (w * (1 + 1e-4 * rng.normal(size=w.shape)) for w in map(np.asarray, end.weights))
         first = first + 1e-6 * rng.normal(size=first.shape)
         f = np.maximum(data.x @ first.T, 0) @ second[0]
-        assert mean_loss(f, data.y, "square") > float(run.loss[-1]) - 1e-12
+        assert square(f, data.y) > float(run.loss[-1]) - 1e-12

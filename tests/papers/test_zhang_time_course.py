@@ -20,7 +20,7 @@ def test_the_halves_become_equal_as_their_closed_form_says(slope):
     grows = (first @ beta(data) / s + second[0]) / 2
     halves = np.array([(grows[grows > 0] ** 2).sum(), (grows[grows < 0] ** 2).sum()]) / c
 
-    def moves(_, halves):  # docs/theory/time_course.md, in the network's own time
+    def moves(_, halves):  # docs/theory/zhang_time_course.md, in the network's own time
         learn = c * (s - c * halves.sum())
         return 2 * halves * (learn + kappa * np.array([-1, 1]) * (halves[0] - halves[1]))
 

@@ -25,8 +25,8 @@ from rankfall.papers.lab import (
     refuting,
     with_certificates,
 )
-from rankfall.report.page import page
-from rankfall.theory.result import Source
+from rankfall.report._page import page
+from rankfall.theory.core import Source
 
 ENVIRONMENT = {"rankfall": "0.1.0", "Python": "3.11.9", "jax": "0.8.0", "machine": "x86_64, 2 cores <&>"}
 

@@ -10,7 +10,7 @@ import xarray as xr
 from rankfall.certificates import Certificate, check
 from rankfall.papers.lab import CERTIFICATES, packed, unpacked, with_certificates
 from rankfall.papers.reproduction import choose, reproduce
-from rankfall.report.files import write
+from rankfall.report._files import write
 
 pytestmark = pytest.mark.slow
 

@@ -3,7 +3,7 @@
 import re
 
 from rankfall.papers.lab import VERDICTS
-from rankfall.report.markdown import counts_table, table
+from rankfall.report._markdown import counts_table, table
 
 
 def cells(line):

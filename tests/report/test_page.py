@@ -7,15 +7,17 @@ from collections import Counter
 from html import unescape
 from html.parser import HTMLParser
 
+import matplotlib.colors
+import matplotlib.pyplot as plt
 import pytest
 
 from rankfall import plot
 from rankfall.certificates import Certificate
 from rankfall.papers.lab import VERDICTS, at_least, at_most, between, near, unpacked
-from rankfall.report.figure import INK, PAPER, contrast, on_dark
-from rankfall.report.page import page
-from rankfall.report.strip import MARGIN, WIDTH, strip
-from rankfall.report.words import duration, plural
+from rankfall.report._figure import INK, PAPER, contrast, on_dark
+from rankfall.report._page import page
+from rankfall.report._strip import MARGIN, WIDTH, strip
+from rankfall.report._words import duration, plural
 
 
 class Parsed(HTMLParser):
@@ -179,11 +181,11 @@ def test_equal_figures_give_equal_svg_without_date_or_ink():
 def test_a_figure_that_became_svg_is_closed():
     figure = figure_for_svg()
     plot.svg(figure)
-    assert not plot.plt.fignum_exists(figure.number)
+    assert not plt.fignum_exists(figure.number)
 
 
 def test_the_colours_of_figures_are_readable_on_the_dark_page_and_keep_their_order():
-    scale = [plot.plt.matplotlib.colors.to_hex(colour) for colour in plot.colours(9)]
+    scale = [matplotlib.colors.to_hex(colour) for colour in plot.colours(9)]
     for colour in (*scale, *plot.PALETTE, plot.GUIDE):
         assert contrast(on_dark(colour), PAPER) > 3  # WCAG 2.2, 1.4.11: graphics
     bright = [contrast(on_dark(colour), PAPER) for colour in scale]

@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -6,9 +7,11 @@ import optax
 import pytest
 
 import rankfall as rf
-from rankfall.theory import FAMILIES, RESULTS, Prediction, assess, assessed
-from rankfall.theory.evidence import Evidence
-from rankfall.theory.result import Tolerance
+from rankfall.judge import Verdict, at_most
+from rankfall.theory import RESULTS, Prediction, Relation, Status, assess, assessed
+from rankfall.theory.core.advice import advise
+from rankfall.theory.core.evidence import Evidence
+from rankfall.theory.core.result import Advice, Subject
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -19,15 +22,21 @@ def situation():
     return rf.Network.rank_one((3, 6, 1), slope=0.0, scale=0.3, seed=0), data
 
 
-def test_every_family_has_its_page_and_every_result_its_figure_there():
-    for family in FAMILIES:
-        page = (DOCS / "theory" / f"{family}.md").read_text(encoding="utf-8")
-        module = __import__(f"rankfall.theory.{family}", fromlist=["RESULTS"])
-        for result in module.RESULTS:
-            assert f"(../assets/theory/{result.name}.png)" in page, result.name
-            assert (DOCS / "assets" / "theory" / f"{result.name}.png").exists(), result.name
+def test_every_result_is_listed_with_its_page_and_has_its_figure_there():
     listed = (DOCS / "theory" / "index.md").read_text(encoding="utf-8")
-    assert all(f"`{name}`" in listed for name in RESULTS)
+    for name in RESULTS:
+        (page,) = re.findall(rf"^\| \[`{name}`\]\((\w+\.md)\)", listed, flags=re.MULTILINE)
+        assert f"(../assets/theory/{name}.png)" in (DOCS / "theory" / page).read_text(encoding="utf-8"), name
+        assert (DOCS / "assets" / "theory" / f"{name}.png").exists(), name
+
+
+def test_a_result_of_ones_own_is_assessed_with_the_others_or_alone(situation):
+    mine = replace(RESULTS["linear_equivalence"], name="mine")
+    alone = assess(*situation, "square", results=[mine])
+    assert [each.name for each in alone] == ["mine"]
+    assert alone["mine"].status is Status.APPLIES
+    with pytest.raises(ValueError, match="two results have the name 'mine'"):
+        assess(*situation, "square", results=[mine, mine])
 
 
 def test_the_answer_is_a_table_in_a_terminal_and_in_a_notebook(situation):
@@ -48,6 +57,24 @@ def test_each_status_has_its_colour():
     assert found["applies"] == {"green"}
     assert found["applies up to a violation"] == {"yellow"}
     assert found["does not apply"] == {"dim"}
+
+
+def test_statuses_and_verdicts_are_values_whose_text_is_what_is_shown(situation):
+    network, data = situation
+    here = assess(network, data, "square")["linear_equivalence"]
+    run = rf.descent(network, data, "square", 0.1, 5, measures=["weights", "loss"], show=False)
+    assert here.status is Status.APPLIES
+    assert here.verify(run).verdict is Verdict.HOLDS
+    assert (str(here.status), str(here.verify(run).verdict)) == ("applies", "holds")
+
+
+def test_a_hypothesis_is_found_by_its_id(situation):
+    here = assess(*situation, "square")["frei_flow"]
+    found = here.hypothesis("second-layer-fixed")
+    assert found in here.violated
+    assert (found.name, found.measured) == ("second layer +-c, fixed", "2 layers, 1 output, all trained")
+    with pytest.raises(ValueError, match="Did you mean 'second-layer-fixed'"):
+        here.hypothesis("second-layer-fix")
 
 
 def test_the_results_that_speak_come_first(situation):
@@ -104,7 +131,7 @@ def test_outside_of_its_hypotheses_is_not_a_failure():
 def test_a_measurement_that_is_not_a_number_fails(situation):
     network, data = situation
     run = rf.descent(network, data, "square", 0.1, 5, show=False)
-    odd = Prediction("odd", "nothing", 1.0, lambda e: np.nan, Tolerance(np.inf, "anything"))
+    odd = Prediction("odd", "nothing", 1.0, lambda e: np.nan, at_most(np.inf, "anything"))
     result = replace(RESULTS["linear_equivalence"], predictions=lambda s: [odd])
     here = assessed(result, assess(network, data, "square").situation)
     assert here.verify(run)["odd"].verdict == "fails"
@@ -113,14 +140,14 @@ def test_a_measurement_that_is_not_a_number_fails(situation):
 @pytest.mark.parametrize(
     ("relation", "measured", "error"),
     [
-        ("equals", [3.0, 8.0], 0.8),
-        ("at most", [3.0, 4.5], 0.125),
-        ("at most", [2.0, 1.0], 0.0),
-        ("at least", [3.0, 3.0], 0.25),
+        (Relation.EQUALS, [3.0, 8.0], 0.8),
+        (Relation.AT_MOST, [3.0, 4.5], 0.125),
+        (Relation.AT_MOST, [2.0, 1.0], 0.0),
+        (Relation.AT_LEAST, [3.0, 3.0], 0.25),
     ],
 )
 def test_errors_are_relative_to_what_was_predicted(relation, measured, error):
-    prediction = Prediction("p", "says", [3.0, 4.0], None, Tolerance(0.0, "none"), relation)
+    prediction = Prediction("p", "says", [3.0, 4.0], None, at_most(0.0, "none"), relation)
     assert np.isclose(prediction.error(np.array([3.0, 4.0]), np.array(measured)), error)
 
 
@@ -149,6 +176,15 @@ def test_the_advice_for_symmetric_data_names_the_share_that_a_linear_map_explain
     advice = assess(network, data, "square").advice
     assert f"{100 * share:.0f} %" in advice
     assert "biases" in advice
+
+
+def test_advice_of_what_applies_comes_first_and_then_what_cannot_be_learned():
+    near = Advice(Subject.WHAT_CAN_BE_LEARNED, "near", "symmetric data: 0.1, needs <= 1e-12")
+    found = [near, *(Advice(subject, subject.name) for subject in reversed(Subject))]
+    while found:
+        best = min(found, key=lambda a: (bool(a.violation), list(Subject).index(a.subject)))
+        assert best.text in advise(None, found)
+        found.remove(best)
 
 
 def test_advice_falls_back_on_what_is_known_of_the_data():
@@ -180,6 +216,8 @@ def test_a_run_is_judged_by_the_way_it_was_trained():
     assert here.verify(steps).verdict == "outside its hypotheses"  # descent is not flow
     assert "SGD" in here.verify(batches)["neurons"].note
     assert "plain descent, not adam" in here.verify(adam)["neurons"].note
+    based = rf.descent(s.network, s.data, s.loss, rf.LossBased(), 20, measures=measures, show=False)
+    assert "steps of one size, not loss-based" in here.verify(based)["neurons"].note
     long = rf.descent(s.network, s.data, s.loss, 0.5, 3, measures=measures, show=False)
     assert "does not apply to this run" in here.verify(long)["neurons"].note
 
@@ -202,7 +240,7 @@ def test_a_refuted_conjecture_does_not_fail_a_limit():
     )
     assert verification["stable rank at most 2"].verdict == "fails"
     assert verification.verdict == "holds"
-    with pytest.raises(ValueError, match="several results foresee 'equal margins': say which"):
+    with pytest.raises(ValueError, match="several results predict 'equal margins': say which"):
         verification["equal margins"]
 
 

@@ -11,8 +11,8 @@ import pytest
 
 import rankfall as rf
 from rankfall.theory import RESULTS, Assessment, Stopped, assess
-from rankfall.theory.assessment import _examine
-from rankfall.theory.watch import watched
+from rankfall.theory.core.watch import watched
+from rankfall.theory.examination import examine
 
 FAR = 120.0  # seconds that no test waits for
 
@@ -51,7 +51,7 @@ def press_ctrl_c(situation):
 
 def test_what_was_not_examined_when_the_time_is_spent_is_listed_with_the_reason(situation):
     long = Long(FAR)
-    answer = _examine(results_with(long), situation, seconds=1.0, show=False)
+    answer = examine(results_with(long), situation, seconds=1.0, show=False)
     assert [a.status for a in answer] == ["applies", "not examined", "not examined"]
     assert [a.name for a in answer.unexamined] == ["odd", "expressivity"]
     assert answer.stopped is Stopped.TIME
@@ -65,7 +65,7 @@ def test_what_was_not_examined_when_the_time_is_spent_is_listed_with_the_reason(
 
 
 def test_what_was_examined_in_time_is_what_it_would_have_been(situation):
-    partly = _examine(results_with(Long(FAR)), situation, seconds=1.0, show=False)
+    partly = examine(results_with(Long(FAR)), situation, seconds=1.0, show=False)
     whole = assess(situation.network, situation.data, "square", seconds=FAR)
     assert whole.stopped is None
     assert whole.missing == ""
@@ -77,7 +77,7 @@ def test_what_was_examined_in_time_is_what_it_would_have_been(situation):
 
 
 def test_ctrl_c_gives_what_is_known(situation):
-    answer = _examine(results_with(press_ctrl_c), situation, seconds=FAR, show=False)
+    answer = examine(results_with(press_ctrl_c), situation, seconds=FAR, show=False)
     assert [a.status for a in answer] == ["applies", "not examined", "not examined"]
     assert answer.stopped is Stopped.INTERRUPTED
     assert {a.why for a in answer.unexamined} == {"interrupted"}
@@ -107,22 +107,22 @@ def test_the_predictions_are_part_of_the_examination(situation):
 
 
 def test_a_run_is_compared_with_what_was_examined(situation):
-    answer = _examine(results_with(press_ctrl_c), situation, seconds=FAR, show=False)
+    answer = examine(results_with(press_ctrl_c), situation, seconds=FAR, show=False)
     run = rf.descent(situation.network, situation.data, "square", 0.05, 20, measures=["weights", "loss"])
     assert {v.result for v in answer.verify(run)} == {"evidence", "linear_equivalence"}
 
 
 def test_a_result_that_takes_more_than_two_seconds_shows_progress_meanwhile(situation, capsys):
     long = Long(FAR)
-    _examine(results_with(long), situation, seconds=2.5, show=True)
+    examine(results_with(long), situation, seconds=2.5, show=True)
     assert "assess: 25% odd" in capsys.readouterr().err
-    _examine(results_with(long), situation, seconds=2.5, show=False)
+    examine(results_with(long), situation, seconds=2.5, show=False)
     assert capsys.readouterr().err == ""
 
 
 def test_outside_of_the_main_thread_a_result_that_was_begun_is_finished(situation):
     answers, long = [], Long(0.5)
-    worker = Thread(target=lambda: answers.append(_examine(results_with(long), situation, 0.4, False)))
+    worker = Thread(target=lambda: answers.append(examine(results_with(long), situation, 0.4, False)))
     worker.start()
     worker.join()
     (answer,) = answers
@@ -135,10 +135,10 @@ def test_the_signals_are_afterwards_what_they_were_and_a_users_own_alarm_is_left
     rang = []
     before = signal.signal(signal.SIGALRM, lambda *_: rang.append(True))
     try:
-        _examine(results_with(Long(FAR)), situation, seconds=0.3, show=False)
+        examine(results_with(Long(FAR)), situation, seconds=0.3, show=False)
         assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
         signal.setitimer(signal.ITIMER_REAL, 0.2)
-        answer = _examine(results_with(Long(0.6)), situation, seconds=FAR, show=False)
+        answer = examine(results_with(Long(0.6)), situation, seconds=FAR, show=False)
         assert rang == [True]
         assert answer.stopped is None
     finally:

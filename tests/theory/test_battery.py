@@ -1,6 +1,7 @@
 """What every result must pass: it applies to its own example and holds there, it does not apply where one of
 its hypotheses is broken, and none of its predictions survives every kind of tampering."""
 
+import re
 from dataclasses import replace
 from itertools import pairwise
 
@@ -10,11 +11,11 @@ import pytest
 import xarray as xr
 
 import rankfall as rf
-from rankfall.limits import Limit, Verdict
-from rankfall.theory import RESULTS, assess, assessed
-from rankfall.theory.assessment import FAILS, HOLDS, NOT_MEASURED
-from rankfall.theory.evidence import Evidence
-from rankfall.theory.result import APPLIES, DOES_NOT, KINDS, UP_TO
+from rankfall.judge import Verdict
+from rankfall.limits import Limit
+from rankfall.limits import Verdict as LimitVerdict
+from rankfall.theory import RESULTS, Condition, Kind, Status, assess, assessed
+from rankfall.theory.core.evidence import Evidence
 from rankfall.trajectory import Trajectory
 
 pytestmark = pytest.mark.slow
@@ -29,7 +30,7 @@ def test_the_result_holds_where_it_applies_and_can_fail(name):
     evidence = example.evidence()
     says_where_it_comes_from(result)
     holds_on_its_example(here, evidence)
-    foresees_finite_numbers(here, evidence)
+    predicts_finite_numbers(here, evidence)
     fails_when_tampered_with(here, example, evidence)
 
 
@@ -37,37 +38,45 @@ def test_the_result_holds_where_it_applies_and_can_fail(name):
 def test_the_result_does_not_apply_where_a_hypothesis_is_broken(name):
     result = RESULTS[name]
     here = assessed(result, result.example().situation)
-    names = [hypothesis.name for hypothesis in here.hypotheses]
-    assert len(set(names)) == len(names)
     broken = result.broken()
-    assert set(broken) == set(names)
+    assert set(broken) == {hypothesis.condition for hypothesis in here.hypotheses}
     for which, situation in broken.items():
         there = assessed(result, situation)
-        assert which in [hypothesis.name for hypothesis in there.violated], which
-        assert there.status == DOES_NOT, f"{which}: {there.status}: {there.why}"
+        assert not there.hypothesis(which.id).holds, which
+        assert there.status is Status.DOES_NOT_APPLY, f"{which}: {there.status}: {there.why}"
         assert there.why
         assert there.predictions == ()
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_each_hypothesis_of_a_result_has_an_id_of_its_own(name):
+    result = RESULTS[name]
+    for situation in (result.example().situation, *result.broken().values()):
+        asked = [hypothesis.condition for hypothesis in assessed(result, situation).hypotheses]
+        assert all(isinstance(condition, Condition) and condition.name for condition in asked)
+        assert all(re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", condition.id) for condition in asked)
+        assert len({condition.id for condition in asked}) == len(asked)
 
 
 def says_where_it_comes_from(result):
     assert result.source.authors
     assert result.source.year >= 2018
     assert result.source.place
-    assert result.kind in KINDS
+    assert isinstance(result.kind, Kind)
     assert result.statement.endswith(".")
     assert result.title
 
 
 def holds_on_its_example(here, evidence):
-    assert here.status == APPLIES, here.why
+    assert here.status is Status.APPLIES, here.why
     verification = here.verify(evidence)
     told = [(v.prediction.name, v.verdict, v.error, v.note) for v in verification]
-    assert verification.verdict == HOLDS, told
-    assert all(v.verdict == HOLDS for v in verification), told
+    assert verification.verdict == Verdict.HOLDS, told
+    assert all(v.verdict == Verdict.HOLDS for v in verification), told
     assert all(v.tolerance.because for v in verification)
 
 
-def foresees_finite_numbers(here, evidence):
+def predicts_finite_numbers(here, evidence):
     known = Evidence(here.situation, evidence)
     assert here.predictions
     for prediction in here.predictions:
@@ -94,20 +103,24 @@ def fails_when_tampered_with(here, example, evidence):
     little, much = (shaken(here.situation, evidence, by) for by in (1e-2, 1.0))
     other = relabelled(example)
     verifications = [here.verify(forged) for forged in (little, much, other, *uncertified(evidence))]
-    assert verifications[0]["belongs here"].verdict == FAILS, "weights shaken by a hundredth belong here"
+    assert verifications[0]["belongs here"].verdict == Verdict.FAILS, (
+        "weights shaken by a hundredth belong here"
+    )
     own = [{v.verdict for v in found if v.result != "evidence"} for found in verifications]
-    assert FAILS in own[0] | own[1], "shaken weights pass"
+    assert Verdict.FAILS in own[0] | own[1], "shaken weights pass"
     if here.name in WHATEVER_THE_LABELS:
-        assert HOLDS in own[2]
-        assert FAILS not in own[2]
+        assert Verdict.HOLDS in own[2]
+        assert Verdict.FAILS not in own[2]
     elif here.name in SILENT:
-        assert NOT_MEASURED in own[2]
-        assert FAILS not in own[2]
+        assert Verdict.NOT_MEASURED in own[2]
+        assert Verdict.FAILS not in own[2]
     else:
-        assert FAILS in own[2], f"other labels pass: {own[2]}"
+        assert Verdict.FAILS in own[2], f"other labels pass: {own[2]}"
     for prediction in here.predictions:
         verdicts = [found[f"{here.name}: {prediction.name}"].verdict for found in verifications]
-        assert FAILS in verdicts, f"{prediction.name!r} passes whatever is done to the run: {verdicts}"
+        assert Verdict.FAILS in verdicts, (
+            f"{prediction.name!r} passes whatever is done to the run: {verdicts}"
+        )
 
 
 def shaken(situation, evidence, by):
@@ -139,7 +152,11 @@ def shaken(situation, evidence, by):
             if name not in kept and values.dtype.kind == "f":
                 kept[name] = (values.dims, values.values * 10 ** (by * rng.uniform(-3, 3, values.shape)))
     return Trajectory(
-        xr.Dataset(kept, coords=evidence.dataset.coords), [network], evidence.settings, events=evidence.events
+        xr.Dataset(kept, coords=evidence.dataset.coords),
+        [network],
+        evidence.settings,
+        events=evidence.events,
+        statistics=evidence.statistics,
     )
 
 
@@ -158,17 +175,17 @@ def uncertified(evidence):
     if not isinstance(evidence, Limit):
         return []
     optimality = evidence.optimality and replace(evidence.optimality, verdict="unknown")
-    return [replace(evidence, verdict=Verdict.NOT_DECIDED, optimality=optimality)]
+    return [replace(evidence, verdict=LimitVerdict.NOT_DECIDED, optimality=optimality)]
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_assess_answers_for_any_network_and_data(seed):
     network, data, loss, step = anything(np.random.default_rng(seed))
     answer = assess(network, data, loss, step=step)
-    assert {a.status for a in answer} <= {APPLIES, UP_TO, DOES_NOT}
+    assert {a.status for a in answer} <= set(Status) - {Status.NOT_EXAMINED}
     assert len(answer) == len(RESULTS)
     for a in answer:
-        assert a.status == APPLIES or a.why
+        assert a.status is Status.APPLIES or a.why
         assert all(np.isfinite(p.value).all() for p in a.predictions if not callable(p.value))
     assert all(name in str(answer).replace("\n", "") for name in ("status", "predicts"))
     assert "<table>" in answer._repr_html_()
@@ -240,12 +257,14 @@ def test_verify_answers_for_any_evidence(kind, seed):
     }
     answer = assess(network, data, loss)
     verification = answer.verify(made[kind]())
-    assert verification.verdict in (HOLDS, FAILS, NOT_MEASURED, "outside its hypotheses")
-    assert verification["belongs here"].verdict == (NOT_MEASURED if kind == "no measures" else HOLDS)
+    assert verification.verdict in (Verdict.HOLDS, Verdict.FAILS, Verdict.OUTSIDE, Verdict.NOT_MEASURED)
+    assert verification["belongs here"].verdict == (
+        Verdict.NOT_MEASURED if kind == "no measures" else Verdict.HOLDS
+    )
     assert "<table>" in verification._repr_html_()
-    # What a proved result foresees does not fail on an honest run.
-    assert verification.verdict != FAILS, [
-        (v.result, v.prediction.name) for v in verification if v.verdict == FAILS
+    # What a proved result predicts does not fail on an honest run.
+    assert verification.verdict != Verdict.FAILS, [
+        (v.result, v.prediction.name) for v in verification if v.verdict == Verdict.FAILS
     ]
 
 

@@ -7,8 +7,9 @@ import pytest
 
 import rankfall as rf
 from rankfall.loss import exponential, logistic
-from rankfall.theory import RESULTS, Situation, assessed, fixed_second
-from rankfall.theory.frei_descent import orthogonality
+from rankfall.theory import RESULTS, Situation, assessed
+from rankfall.theory.mathematics import fixed_second
+from rankfall.theory.results.frei_descent import orthogonality
 
 
 def sgd(w, a, x, y, slope, step, batch, steps, loss, rng):

@@ -8,9 +8,9 @@ from scipy.integrate import solve_ivp
 
 import rankfall as rf
 from rankfall.theory import RESULTS, assessed
-from rankfall.theory.early_flow import EARLY, EarlyFlow, pull, window
-from rankfall.theory.min_alignment import example
-from rankfall.theory.situation import Situation
+from rankfall.theory.core.situation import Situation
+from rankfall.theory.mathematics.early_flow import EARLY, EarlyFlow, pull, window
+from rankfall.theory.results.min_alignment import example
 
 RESULT = RESULTS["min_alignment"]
 

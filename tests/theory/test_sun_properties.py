@@ -10,8 +10,8 @@ from rankfall.data import p_orthogonality
 from rankfall.loss import named
 from rankfall.measure import gradient_norm
 from rankfall.theory import RESULTS, assessed
-from rankfall.theory.situation import Situation
-from rankfall.theory.sun_properties import overlap
+from rankfall.theory.core.situation import Situation
+from rankfall.theory.results.sun_properties import overlap
 
 
 def limit(network, data, loss="logistic", **rest):

@@ -1,13 +1,14 @@
 """Certificates: what is proved about the end of a flow, as a file that anybody can check."""
 
-from rankfall.certificates.both import propose_both
-from rankfall.certificates.document import Certificate
-from rankfall.certificates.exact import propose
-from rankfall.certificates.optimal import optimal
-from rankfall.certificates.others import inseparable, refutes
-from rankfall.certificates.problem import Missing, Point, Problem
-from rankfall.certificates.ranks import rank, stable_rank
-from rankfall.certificates.stays import Stays, stays
+from rankfall.certificates import check
+from rankfall.certificates._both import propose_both
+from rankfall.certificates._document import Certificate
+from rankfall.certificates._exact import propose
+from rankfall.certificates._optimal import optimal
+from rankfall.certificates._others import inseparable, refutes
+from rankfall.certificates._problem import Missing, Point, Problem
+from rankfall.certificates._ranks import rank, stable_rank
+from rankfall.certificates._stays import Stays, stays
 
 __all__ = [
     "Certificate",
@@ -15,6 +16,7 @@ __all__ = [
     "Point",
     "Problem",
     "Stays",
+    "check",
     "inseparable",
     "optimal",
     "propose",

@@ -1,26 +1,30 @@
 """Data: the papers' constructed sets, real data, a user's own files, and what the theorems ask about."""
 
-from .dataset import Data
-from .download import fetch
-from .files import load
-from .geometry import (
+from ._catalogue import RealSet, real_set, real_sets
+from ._dataset import Data, with_name
+from ._download import bring, fetch
+from ._files import load, no_file
+from ._geometry import (
     beta,
+    coordinates,
     covariance,
+    gram,
     is_separable,
     least_squares_floor,
     margin,
     whiteness,
 )
-from .hard_margin import (
-    HardMargin,
-    combination_that_vanishes,
-    hard_margin,
-    hard_margin_of_gram,
-    hard_margin_of_rows,
+from ._orthogonality import (
+    Angles,
+    angles,
+    is_orthogonally_separable,
+    largest_cosine,
+    norms,
+    orthogonal_margin,
+    p_orthogonality,
 )
-from .orthogonality import Angles, angles, is_orthogonally_separable, orthogonal_margin, p_orthogonality
-from .prepare import centre, pair, split, standardise, subset, with_bias
-from .real import (
+from ._prepare import centre, pair, split, standardise, subset, with_bias
+from ._real import (
     autism,
     cifar10,
     fashion_mnist,
@@ -32,11 +36,19 @@ from .real import (
     pomeroy,
     seqc_neuroblastoma,
 )
-from .recognise import take
-from .separation import margin_bounds
-from .store import available
-from .symmetry import asymmetry, is_symmetric
-from .synthetic import (
+from ._recognise import take, taking
+from ._separation import margin_bounds
+from ._store import NotHere, available, folder, missing, size_text
+from ._svm import (
+    HardMargin,
+    combination_that_vanishes,
+    hard_margin,
+    hard_margin_of_gram,
+    hard_margin_of_rows,
+)
+from ._symmetry import asymmetry, is_symmetric
+from ._synthetic import (
+    CONSTRUCTED,
     circle,
     fan,
     gaussian_mixture,
@@ -53,40 +65,51 @@ from .synthetic import (
 )
 
 __all__ = [
+    "CONSTRUCTED",
     "Angles",
     "Data",
     "HardMargin",
+    "NotHere",
+    "RealSet",
     "angles",
     "asymmetry",
     "autism",
     "available",
     "beta",
+    "bring",
     "centre",
     "cifar10",
     "circle",
     "combination_that_vanishes",
+    "coordinates",
     "covariance",
     "fan",
     "fashion_mnist",
     "fetch",
+    "folder",
     "gaussian_mixture",
     "gene_expression",
     "golub",
     "gordon",
+    "gram",
     "hard_margin",
     "hard_margin_of_gram",
     "hard_margin_of_rows",
     "is_orthogonally_separable",
     "is_separable",
     "is_symmetric",
+    "largest_cosine",
     "least_squares_floor",
     "linear_teacher",
     "load",
     "margin",
     "margin_bounds",
+    "missing",
     "mnist",
     "nearly_orthogonal",
     "neuroblastoma",
+    "no_file",
+    "norms",
     "orthogonal",
     "orthogonal_margin",
     "orthogonal_pair",
@@ -94,8 +117,11 @@ __all__ = [
     "p_orthogonality",
     "pair",
     "pomeroy",
+    "real_set",
+    "real_sets",
     "seqc_neuroblastoma",
     "six_points",
+    "size_text",
     "split",
     "standardise",
     "subset",
@@ -103,7 +129,9 @@ __all__ = [
     "symmetric_sine",
     "symmetrise",
     "take",
+    "taking",
     "whiteness",
     "with_bias",
+    "with_name",
     "xor",
 ]

@@ -1,17 +1,27 @@
 """Where the flow ends: the limit and its certificate."""
 
-from rankfall.limits.approximate import kkt_distance
-from rankfall.limits.compare import Comparison, compare
-from rankfall.limits.kkt import Point, Residuals, margins, residuals
-from rankfall.limits.optimality import Optimality, Peak, optimality_of_both, optimality_of_fixed, peak
-from rankfall.limits.result import Branch, Limit
-from rankfall.limits.search import checked, limit
-from rankfall.limits.verdict import Verdict
+from rankfall.limits._approximate import kkt_distance
+from rankfall.limits._compare import Comparison, compare
+from rankfall.limits._fixed import LARGE
+from rankfall.limits._kkt import Point, Residuals, margins, residuals
+from rankfall.limits._optimality import (
+    Optimal,
+    Optimality,
+    Peak,
+    optimality_of_both,
+    optimality_of_fixed,
+    peak,
+)
+from rankfall.limits._result import Branch, Limit
+from rankfall.limits._search import checked, limit
+from rankfall.limits._verdict import Verdict
 
 __all__ = [
+    "LARGE",
     "Branch",
     "Comparison",
     "Limit",
+    "Optimal",
     "Optimality",
     "Peak",
     "Point",

@@ -1,7 +1,7 @@
 """Measures: pure, named functions of a network and its data. A run records those it is asked for."""
 
-from rankfall.measure.core import MEASURES, Context, Measure, Warm, measured, select
-from rankfall.measure.fit import (
+from rankfall.measure._core import MEASURES, Context, Measure, Warm, measured, select
+from rankfall.measure._fit import (
     accuracy,
     gradient_norm,
     log_loss,
@@ -17,9 +17,9 @@ from rankfall.measure.fit import (
     weights,
     with_weights,
 )
-from rankfall.measure.linearity import distance_to_twin, fresh_linearity, linearity
-from rankfall.measure.matrix import RANK, Spectrum
-from rankfall.measure.neurons import (
+from rankfall.measure._linearity import distance_to_twin, fresh_linearity, linearity
+from rankfall.measure._matrix import RANK, Spectrum
+from rankfall.measure._neurons import (
     activation_patterns,
     balance,
     balance_drift,
@@ -31,7 +31,7 @@ from rankfall.measure.neurons import (
     neuron_balance,
     neuron_balance_drift,
 )
-from rankfall.measure.spectrum import (
+from rankfall.measure._spectrum import (
     alignment,
     block_stable_rank,
     effective_rank,
@@ -89,3 +89,10 @@ __all__ = [
     "weights",
     "with_weights",
 ]
+
+
+def __getattr__(name: str) -> Measure:
+    """A measure that was defined elsewhere, by its name."""
+    if name not in MEASURES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return MEASURES[name]

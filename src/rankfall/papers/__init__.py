@@ -1,10 +1,15 @@
-"""The papers: a folder each, with experiments at settings that anybody may change, and their claims."""
+"""The papers: a folder each, with experiments at settings that anybody may change, and their claims.
+
+A paper of your own is a file of your own: `paper("mine.py")`.
+"""
 
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 from rankfall.naming import unknown
 from rankfall.papers.lab import VERDICTS, Claim, Experiment, Outcome, Paper, Verdict
+from rankfall.papers.own import paper_in
 
 PAPERS = ("zhang", "frei", "le", "sun", "kou", "lyu", "boursier", "phuong", "timor", "min")
 
@@ -19,8 +24,13 @@ def __getattr__(name: str) -> ModuleType:
 
 
 def paper(name: str) -> Paper:
-    """The paper of this name."""
+    """The paper of this name, or the one that a file of your own defines, as in `paper("mine.py")`."""
+    if name.endswith(".py"):
+        found = paper_in(Path(name))
+        if found.name in PAPERS:
+            raise ValueError(f"{name} calls its paper {found.name}, which is taken: give it another name.")
+        return found
     if name not in PAPERS:
         raise unknown("paper", name, PAPERS)
-    found: Paper = import_module(f"rankfall.papers.{name}").PAPER
-    return found
+    known: Paper = import_module(f"rankfall.papers.{name}").PAPER
+    return known

@@ -6,7 +6,7 @@ from rankfall.papers.boursier.high import HIGH
 from rankfall.papers.boursier.pair import PAIR
 from rankfall.papers.boursier.toys import TOY_SETS
 from rankfall.papers.lab import Paper
-from rankfall.theory.sources import BOURSIER
+from rankfall.theory.core import BOURSIER
 
 PAPER = Paper(
     "boursier",

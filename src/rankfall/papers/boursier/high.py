@@ -148,6 +148,11 @@ _FULL = Check(
 
 def claims(setting: Setting) -> tuple[Claim, ...]:
     """Theorem 1 in high dimension, and what holds where it says nothing."""
+    return (*_on_times(setting), *_on_the_end(setting))
+
+
+def _on_times(setting: Setting) -> tuple[Claim, ...]:
+    """When the loss falls."""
     waits, extra = np.log(1 / setting.scale), np.log(np.sqrt(setting.width)) + 1
     constants = (
         f"ln √{setting.width} + 1 for the number of neurons and the strengths, beside "
@@ -177,6 +182,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             form="{:.3f}",
             note="A neuron never wins a sample of its sign there, and none sees all of them.",
         ),
+    )
+
+
+def _on_the_end(setting: Setting) -> tuple[Claim, ...]:
+    """Where the flow ends."""
+    return (
         Claim(
             id="high-least-norm",
             sentence="The end has the least norm.",

@@ -12,9 +12,8 @@ from rankfall.dynamics import descent, every, exact_flow
 from rankfall.loss import square
 from rankfall.network import Network
 from rankfall.papers.lab import Check, Claim, Experiment, at_least, at_most, finished, near, seed_lines
-from rankfall.theory.assessment import assessed
-from rankfall.theory.boursier import RESULTS, Group, both
-from rankfall.theory.situation import Situation
+from rankfall.theory import Situation, assessed
+from rankfall.theory.results import boursier_orthogonal
 
 SIGNS = (1, -1)
 
@@ -63,7 +62,7 @@ def _pair(setting: Setting, scale: float, seed: int) -> Situation:
 
 def _pair_flow(setting: Setting, scale: float, seed: int) -> xr.Dataset:
     s = _pair(setting, scale, seed)
-    times, groups = np.linspace(0, setting.until, setting.records), both(s)
+    times, groups = np.linspace(0, setting.until, setting.records), boursier_orthogonal.both(s)
     asked = np.sort(np.append(times, groups[0].half / 2))
     run = finished(
         exact_flow(
@@ -96,13 +95,13 @@ def _pair_flow(setting: Setting, scale: float, seed: int) -> xr.Dataset:
             "end_error": _end_error(w[-1], a[-1], groups),
             "norm": (w[-1] ** 2).sum() + (a[-1] ** 2).sum(),
             "least_norm": 2 * sum(g.strength for g in groups),
-            "applies": float(assessed(RESULTS[0], s).status == "applies"),
+            "applies": float(assessed(boursier_orthogonal.RESULTS[0], s).status == "applies"),
         },
         {"time": times, "sign": list(SIGNS)},
     )
 
 
-def _widest(w: np.ndarray, groups: tuple[Group, Group]) -> float:
+def _widest(w: np.ndarray, groups: tuple[boursier_orthogonal.Group, boursier_orthogonal.Group]) -> float:
     """The largest angle, in degrees, of a positive neuron that sees all its samples with D+."""
     group = groups[0]
     aim = group.y @ group.x
@@ -111,7 +110,9 @@ def _widest(w: np.ndarray, groups: tuple[Group, Group]) -> float:
     return float(np.degrees(np.arccos(np.clip(cosines.min(), -1, 1))))
 
 
-def _end_error(w: np.ndarray, a: np.ndarray, groups: tuple[Group, Group]) -> float:
+def _end_error(
+    w: np.ndarray, a: np.ndarray, groups: tuple[boursier_orthogonal.Group, boursier_orthogonal.Group]
+) -> float:
     """The distance of sum |a_j| w_j of either sign from w+ or w-, relative to their lengths."""
     sums = [np.abs(a[sign * a > 0]) @ w[sign * a > 0] for sign in SIGNS]
     return float(max(np.linalg.norm(v - g.end) / g.strength for v, g in zip(sums, groups, strict=True)))
@@ -177,16 +178,22 @@ def _power(number: float) -> str:
     return np.format_float_scientific(number, trim="-", exp_digits=1)
 
 
-def claims(setting: Setting) -> tuple[Claim, ...]:
-    """Theorem 1, and the authors' code."""
-    least, most, step = (_power(v) for v in (setting.scales[0], setting.scales[-1], setting.step))
-    ratio = setting.scales[-1] / setting.scales[0]
-    apart = f"the records are {setting.until / (setting.records - 1):g} apart"
-    applies = Check(
-        f"the hypotheses of the theorem hold at λ = {least}: 1 yes, 0 no",
+def _applies(setting: Setting) -> Check:
+    """What Theorem 1 supposes, at the smallest scale."""
+    return Check(
+        f"the hypotheses of the theorem hold at λ = {_power(setting.scales[0])}: 1 yes, 0 no",
         lambda runs: runs.applies.isel(scale=0),
         at_least(1.0, "all of them"),
     )
+
+
+def claims(setting: Setting) -> tuple[Claim, ...]:
+    """Theorem 1, and the authors' code."""
+    return (*_on_turning(setting), *_on_times(setting), *_on_the_end(setting), *_on_the_code(setting))
+
+
+def _on_turning(setting: Setting) -> tuple[Claim, ...]:
+    """The first phase: neurons turn before they grow."""
     return (
         Claim(
             id="turning-first",
@@ -196,10 +203,20 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             measure=lambda runs: runs.turned.isel(scale=0),
             expected=at_most(1.0, "√λ is 0.06 degrees by then, and sums of starts can be small"),
             hypotheses=(
-                applies,
+                _applies(setting),
                 Check("largest output then", lambda runs: runs.grown.isel(scale=0), at_most(1e-3, "small")),
             ),
         ),
+    )
+
+
+def _on_times(setting: Setting) -> tuple[Claim, ...]:
+    """When the phases come, and where the loss rests between them."""
+    least = _power(setting.scales[0])
+    most = _power(setting.scales[-1])
+    ratio = setting.scales[-1] / setting.scales[0]
+    apart = f"the records are {setting.until / (setting.records - 1):g} apart"
+    return (
         Claim(
             id="logarithmic-delays",
             sentence="The times of the phases grow like ln(1/λ)/‖D₊‖ and ln(1/λ)/‖D₋‖.",
@@ -208,7 +225,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             measure=lambda runs: _delay(setting, runs),
             expected=near(1.0, 0.01, f"terms of the order λ, and {apart}"),
             form="{:.5f}",
-            hypotheses=(applies,),
+            hypotheses=(_applies(setting),),
         ),
         Claim(
             id="closed-form-times",
@@ -218,7 +235,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             measure=lambda runs: (runs.half / runs.foreseen_half).isel(scale=0),
             expected=near(1.0, 1e-3, f"{apart}, and interpolated"),
             form="{:.6f}",
-            hypotheses=(applies,),
+            hypotheses=(_applies(setting),),
         ),
         Claim(
             id="rest-at-saddle",
@@ -228,8 +245,15 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             measure=lambda runs: (runs.rest / runs.saddle).isel(scale=0),
             expected=near(1.0, 0.01, "what either phase still misses there is e^(-13·‖D₋‖), 0.1 %"),
             form="{:.5f}",
-            hypotheses=(applies,),
+            hypotheses=(_applies(setting),),
         ),
+    )
+
+
+def _on_the_end(setting: Setting) -> tuple[Claim, ...]:
+    """Where the flow ends."""
+    least = _power(setting.scales[0])
+    return (
         Claim(
             id="pair-zero-loss",
             sentence="The loss goes to zero.",
@@ -246,7 +270,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             measure=lambda runs: runs.end_error.isel(scale=0),
             expected=at_most(1e-5, "what weights have across the samples stays: of the order λ = 1e-6"),
             form="{:.2g}",
-            hypotheses=(applies,),
+            hypotheses=(_applies(setting),),
         ),
         Claim(
             id="least-norm",
@@ -256,8 +280,15 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             measure=lambda runs: (runs.norm / runs.least_norm).isel(scale=0),
             expected=near(1.0, 1e-6, "the start, λ = 1e-6, squared, and the flow's tolerance 1e-8"),
             form="{:.9f}",
-            hypotheses=(applies,),
+            hypotheses=(_applies(setting),),
         ),
+    )
+
+
+def _on_the_code(setting: Setting) -> tuple[Claim, ...]:
+    """What the authors' code does."""
+    step = _power(setting.step)
+    return (
         Claim(
             id="authors-code",
             sentence=f"The authors' code does the same in half the time, by its steps of {step}.",
@@ -271,7 +302,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
                 f"the records are {setting.gap} apart",
             ),
             form="{:.5f}",
-            hypotheses=(applies,),
+            hypotheses=(_applies(setting),),
         ),
     )
 

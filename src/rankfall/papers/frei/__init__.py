@@ -9,7 +9,7 @@ from rankfall.papers.frei.orthogonality import ORTHOGONALITY
 from rankfall.papers.frei.step import DIMENSION, STEP_BY_SCALE
 from rankfall.papers.frei.theorem import DESCENT
 from rankfall.papers.lab import Paper
-from rankfall.theory.sources import FREI
+from rankfall.theory.core import FREI
 
 PAPER = Paper(
     "frei",

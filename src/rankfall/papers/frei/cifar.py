@@ -16,8 +16,8 @@ from rankfall.network import Network
 from rankfall.papers.lab import (
     Check,
     Claim,
-    Expected,
     Experiment,
+    Interval,
     at_least,
     at_most,
     between,
@@ -202,12 +202,17 @@ def _turned(start: str) -> Check:
     )
 
 
-def _as_in_the_text(number: float) -> Expected:
+def _as_in_the_text(number: float) -> Interval:
     return near(number, 0.1, "the number in the text; our reading of another draw", relative=True)
 
 
 def claims(setting: Setting) -> tuple[Claim, ...]:
     """Section 1, and what the runs add to it."""
+    return (*_on_starts(setting), *_on_overfitting(), *_on_epochs(setting))
+
+
+def _on_starts(setting: Setting) -> tuple[Claim, ...]:
+    """How far the stable rank falls from each start."""
     neurons = f"first layer, {setting.width} neurons"
     return (
         Claim(
@@ -238,6 +243,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             expected=_as_in_the_text(3.25),
             recorded="not reproduced",
         ),
+    )
+
+
+def _on_overfitting() -> tuple[Claim, ...]:
+    """What happens once the network overfits."""
+    return (
         Claim(
             id="low-until-overfitting",
             sentence="From smaller weights the stable rank exceeds 10 only once the network overfits.",
@@ -268,6 +279,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             hypotheses=(_turned("few images"),),
             note="It stays below 10 to the end, 14 % above the least test loss.",
         ),
+    )
+
+
+def _on_epochs(setting: Setting) -> tuple[Claim, ...]:
+    """What the first ten epochs show."""
+    return (
         Claim(
             id="early-minimum",
             sentence="From smaller initial weights the stable rank is least within the first two epochs.",

@@ -24,9 +24,8 @@ from rankfall.papers.lab import (
     orthogonal_enough,
     with_certificates,
 )
-from rankfall.theory.assessment import assessed
-from rankfall.theory.frei_flow import RESULTS, two_vectors
-from rankfall.theory.situation import Situation
+from rankfall.theory import Situation, assessed
+from rankfall.theory.results import frei_flow
 
 ORTHOGONAL = "orthogonal inputs"
 
@@ -102,7 +101,7 @@ def _start(setting: Setting, slope: float, sigma: float, seed: int, positive: in
 
 def _zeros(start: Network, data: Data, end: Limit) -> dict[str, float]:
     """What is zero in a limit, by the theorem."""
-    beside = assessed(RESULTS[0], Situation(start, data, exponential)).verify(end)
+    beside = assessed(frei_flow.RESULTS[0], Situation(start, data, exponential)).verify(end)
     assert end.optimality is not None
     singular, blocks = end.singular_values, end.blocks.values()
     return {
@@ -123,7 +122,7 @@ def _numbers(start: Network, data: Data, end: Limit) -> dict[str, float]:
     own = s.own(end.W) / np.outer(np.linalg.norm(end.W, axis=1), s.norms)
     return {
         "certified": float(end.certified),
-        "start_loss": float(np.exp(-s.y * start(data.x)).mean()),
+        "start_loss": float(exponential(start(data.x), s.y)),
         "least_multiplier": float(end.multipliers.min() * s.norms.max() ** 2),
         "largest_multiplier": float(end.multipliers.max() * s.norms.min() ** 2),
         "own_cosine": float(own.min()),
@@ -224,7 +223,7 @@ def _orthogonal(setting: Setting, slope: float, positive: int) -> tuple[float, f
     """Stable rank and |z| / |z*| for orthogonal inputs of one norm, from the convex problem."""
     n, width = setting.n, setting.width
     a = np.where(np.arange(width) < positive, 1.0, -1.0) / np.sqrt(width)
-    end = two_vectors(np.eye(n), np.where(np.arange(n) < n // 2, 1.0, -1.0), a, slope)
+    end = frei_flow.two_vectors(np.eye(n), np.where(np.arange(n) < n // 2, 1.0, -1.0), a, slope)
     assert end is not None
     return Spectrum.of(end.w).stable_rank, float(np.linalg.norm(end.z) / np.sqrt(n))
 
@@ -236,33 +235,45 @@ CERTIFIED = all_certified()
 ROUNDING = "exact in the limit; a hundred times the residual 1e-10 that a certified limit may have"
 
 
+def _proofs(setting: Setting, *starts: str) -> tuple[str, ...]:
+    """The names of the certificates of the limits from these starts; from all of them if none is named."""
+    return tuple(_named(slope, start) for slope in setting.slopes for start in starts or setting.starts)
+
+
+def _exact(
+    setting: Setting,
+    name: str,
+    sentence: str,
+    metric: str,
+    properties: tuple[str, ...],
+    source: str,
+    note: str = "",
+) -> Claim:
+    """A claim that these properties of the limits are zero."""
+    return Claim(
+        id=name,
+        sentence=sentence,
+        source=source,
+        metric=metric,
+        measure=lambda runs: abs(runs.off.sel(property=list(properties))).max("property"),
+        expected=at_most(1e-8, ROUNDING),
+        hypotheses=(NEARLY_ORTHOGONAL, CERTIFIED),
+        proofs=_proofs(setting),
+        form="{:.1e}",
+        note=note,
+    )
+
+
 def claims(setting: Setting) -> tuple[Claim, ...]:
     """Theorem 3.2, Corollary 3.5 and what follows."""
+    return (*_on_margins(setting), *_on_neurons(setting), *_on_linearity(setting), *_on_starts(setting))
 
-    def proofs(*starts: str) -> tuple[str, ...]:
-        return tuple(_named(slope, start) for slope in setting.slopes for start in starts)
 
-    every = proofs(*setting.starts)
-
-    def exact(
-        name: str, sentence: str, metric: str, properties: tuple[str, ...], source: str, note: str = ""
-    ) -> Claim:
-        """A claim that these properties of the limits are zero."""
-        return Claim(
-            id=name,
-            sentence=sentence,
-            source=source,
-            metric=metric,
-            measure=lambda runs: abs(runs.off.sel(property=list(properties))).max("property"),
-            expected=at_most(1e-8, ROUNDING),
-            hypotheses=(NEARLY_ORTHOGONAL, CERTIFIED),
-            proofs=every,
-            form="{:.1e}",
-            note=note,
-        )
-
+def _on_margins(setting: Setting) -> tuple[Claim, ...]:
+    """The margins and multipliers of the limit."""
     return (
-        exact(
+        _exact(
+            setting,
             "equal-margins",
             "In the limit every training point is a support vector: all margins are equal.",
             "largest |yᵢ f(xᵢ) − 1| at the least margin 1",
@@ -277,16 +288,24 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             measure=_of_bounds,
             expected=at_most(1.0, "the bounds themselves"),
             hypotheses=(NEARLY_ORTHOGONAL, CERTIFIED),
-            proofs=every,
+            proofs=_proofs(setting),
         ),
-        exact(
+    )
+
+
+def _on_neurons(setting: Setting) -> tuple[Claim, ...]:
+    """The neurons of the limit, which is the global optimum."""
+    return (
+        _exact(
+            setting,
             "rank-two",
             "The first layer has rank two at most.",
             "third singular value of W / the first",
             ("third singular value",),
             "Theorem 3.2",
         ),
-        exact(
+        _exact(
+            setting,
             "equal-neurons",
             "All neurons whose output weights have the same sign are the same vector.",
             "largest difference of an entry within a sign / largest entry",
@@ -303,16 +322,24 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             measure=lambda runs: runs.own_cosine,
             expected=at_least(1e-8, "positive, beyond the residuals of the limits"),
             hypotheses=(NEARLY_ORTHOGONAL, CERTIFIED),
-            proofs=every,
+            proofs=_proofs(setting),
         ),
-        exact(
+        _exact(
+            setting,
             "global-optimum",
             "The limit is the global optimum of the margin problem, and solves a convex problem.",
             "the larger of distance to the convex problem's solution / ‖W‖ and duality gap / ½‖W‖²",
             ("distance", "duality gap"),
             "Theorem 3.2, Corollary 3.5",
         ),
-        exact(
+    )
+
+
+def _on_linearity(setting: Setting) -> tuple[Claim, ...]:
+    """The linear predictor z."""
+    return (
+        _exact(
+            setting,
             "linear-boundary",
             "The decision boundary is linear: sign f(x) = sign⟨z, x⟩ with z = Σ aⱼ wⱼ.",
             "share of 4096 random directions on which the two signs differ",
@@ -327,7 +354,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             measure=lambda runs: runs.z_margin,
             expected=at_least(1.0, "the theorem"),
             hypotheses=(NEARLY_ORTHOGONAL, CERTIFIED),
-            proofs=every,
+            proofs=_proofs(setting),
         ),
         Claim(
             id="linear-length",
@@ -337,7 +364,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             measure=lambda runs: _relative_length(setting, runs),
             expected=at_most(1.0, "the theorem"),
             hypotheses=(NEARLY_ORTHOGONAL, CERTIFIED),
-            proofs=every,
+            proofs=_proofs(setting),
         ),
         Claim(
             id="not-largest-margin",
@@ -346,7 +373,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             metric="margin of z/‖z‖ / largest margin, with 1:4 neurons",
             measure=lambda runs: runs.z_best.sel(start="1:4"),
             expected=at_most(0.9, "clearly below 1: with 1:4 neurons one class weighs more"),
-            proofs=proofs("1:4"),
+            proofs=_proofs(setting, "1:4"),
         ),
         Claim(
             id="even-contributions",
@@ -356,8 +383,14 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             measure=_uniformity,
             expected=at_most(1.0, "τ = γ⁻² (1 + 2/(γ p − 2)) for inputs of one norm"),
             hypotheses=(NEARLY_ORTHOGONAL, CERTIFIED),
-            proofs=proofs("1:1"),
+            proofs=_proofs(setting, "1:1"),
         ),
+    )
+
+
+def _on_starts(setting: Setting) -> tuple[Claim, ...]:
+    """What the limit depends on, and its closed form."""
+    return (
         Claim(
             id="any-start",
             sentence="The flow ends at the same network from any start, small or large.",
@@ -374,7 +407,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
                 ),
                 CERTIFIED,
             ),
-            proofs=proofs("1:4", "1:4, large start"),
+            proofs=_proofs(setting, "1:4", "1:4, large start"),
             form="{:.1e}",
         ),
         Claim(
@@ -387,7 +420,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             metric="relative error of each of the three",
             measure=lambda runs: runs.closed_form,
             expected=at_most(1e-8, ROUNDING),
-            proofs=proofs(ORTHOGONAL),
+            proofs=_proofs(setting, ORTHOGONAL),
             form="{:.1e}",
         ),
     )

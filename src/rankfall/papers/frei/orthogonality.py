@@ -22,7 +22,7 @@ from rankfall.papers.lab import (
     guide,
     with_certificates,
 )
-from rankfall.theory.frei_flow import two_vectors
+from rankfall.theory.results import frei_flow
 
 SAME = 1e-6  # relative distance up to which two limits are the same
 
@@ -66,7 +66,7 @@ def _limit(setting: Setting, slope: float, dim: int, seed: int) -> tuple[dict[st
     inside = Data(np.linalg.qr(data.x.T)[1].T, data.y, data.name)  # nothing happens outside of their span
     network = Network.fixed_second_layer((n, setting.width, 1), slope, setting.sigma, seed)
     end = limit(with_origin(network, ""), inside, exponential, optimality=False, show=False)
-    foreseen = two_vectors(inside.x, inside.y, network.weights[1][0], slope)
+    foreseen = frei_flow.two_vectors(inside.x, inside.y, network.weights[1][0], slope)
     assert foreseen is not None
     assert end.comparison is not None
     numbers = {
@@ -137,14 +137,19 @@ def draw_orthogonality(setting: Setting, runs: xr.Dataset) -> Figure:
 CERTIFIED = all_certified()
 
 
+def _proofs(setting: Setting, *reduced: float) -> tuple[str, ...]:
+    """The names of the certificates of the limits at these d γ²; at all of them if none is named."""
+    return tuple(_named(slope, each) for each in reduced or setting.reduced_dims for slope in setting.slopes)
+
+
 def claims(setting: Setting) -> tuple[Claim, ...]:
     """How much near-orthogonality the limit of Theorem 3.2 needs."""
-    least, largest = min(setting.reduced_dims), max(setting.reduced_dims)
+    return (*_on_enough(setting), *_on_need(setting), *_on_linearity(setting))
 
-    def proofs(*reduced: float) -> tuple[str, ...]:
-        return tuple(_named(slope, each) for each in reduced for slope in setting.slopes)
 
-    every = proofs(*setting.reduced_dims)
+def _on_enough(setting: Setting) -> tuple[Claim, ...]:
+    """How little near-orthogonality is enough."""
+    largest = max(setting.reduced_dims)
     return (
         Claim(
             id="far-from-hypothesis",
@@ -161,7 +166,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
                     at_most(0.05, "far below what Theorem 3.2 asks for"),
                 ),
             ),
-            proofs=proofs(largest),
+            proofs=_proofs(setting, largest),
             form="{:.1e}",
         ),
         Claim(
@@ -172,8 +177,15 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             measure=lambda runs: 3 / runs.slope**3 / _last_failure(runs),
             expected=between(100, 1e6, "two orders of magnitude; below infinity, as such limits do occur"),
             hypotheses=(CERTIFIED,),
-            proofs=every,
+            proofs=_proofs(setting),
         ),
+    )
+
+
+def _on_need(setting: Setting) -> tuple[Claim, ...]:
+    """How much is needed."""
+    least = min(setting.reduced_dims)
+    return (
         Claim(
             id="orthogonality-needed",
             sentence="Some near-orthogonality is needed: on few dimensions most limits are others.",
@@ -182,7 +194,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             measure=lambda runs: 1 - _share(runs).sel(reduced=least),
             expected=at_least(0.5, "most"),
             hypotheses=(CERTIFIED,),
-            proofs=proofs(least),
+            proofs=_proofs(setting, least),
         ),
         Claim(
             id="dimension-times-slope-squared",
@@ -192,18 +204,24 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             measure=lambda runs: _share(runs).max("slope") - _share(runs).min("slope"),
             expected=at_most(0.32, "two standard errors of a difference of shares of 20 seeds; 1 for γ⁻³"),
             hypotheses=(CERTIFIED,),
-            proofs=every,
+            proofs=_proofs(setting),
             note="p(X) grows like √d for given n, so that p ~ γ⁻³ would mean d ~ γ⁻⁶.",
         ),
+    )
+
+
+def _on_linearity(setting: Setting) -> tuple[Claim, ...]:
+    """Where the boundary is linear."""
+    return (
         Claim(
             id="linear-at-rank-two",
             sentence="The decision boundary is linear where the rank is two, and in no other limit.",
             source="rankfall",
-            metric=f"limits of a seed, of {len(every)}, with the one and not the other",
+            metric=f"limits of a seed, of {len(_proofs(setting))}, with the one and not the other",
             measure=_mismatch,
             expected=at_most(0, "none"),
             hypotheses=(CERTIFIED,),
-            proofs=every,
+            proofs=_proofs(setting),
             form="{:.0f}",
         ),
     )

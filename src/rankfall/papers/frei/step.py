@@ -13,8 +13,9 @@ from rankfall.loss import logistic
 from rankfall.measure import Spectrum
 from rankfall.papers.frei.in_span import Start, descend, start
 from rankfall.papers.lab import Claim, Experiment, at_least, at_most, between, guide, power_law, seed_lines
-from rankfall.theory import fixed_second, frei_descent
-from rankfall.theory.situation import Situation
+from rankfall.theory import Situation
+from rankfall.theory.mathematics import fixed_second
+from rankfall.theory.results import frei_descent
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,7 @@ def run_dimension(setting: DimensionSetting, seed: int) -> xr.Dataset:
     courses = xr.concat(found, dim=xr.Variable("dim", list(setting.dims)))
     # The power of d with which the largest stable rank after the start grows; one dimension tells none
     largest = _later(courses).stable_rank.max("step")
-    return courses.assign(power=power_law(setting.dims, largest) if len(setting.dims) > 1 else np.nan)
+    return courses.assign(power=power_law(setting.dims, largest))
 
 
 def draw_dimension(setting: DimensionSetting, runs: xr.Dataset) -> Figure:

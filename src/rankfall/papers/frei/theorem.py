@@ -11,9 +11,9 @@ from rankfall.data import nearly_orthogonal
 from rankfall.loss import logistic
 from rankfall.papers.frei.in_span import descend, start
 from rankfall.papers.lab import Check, Claim, Experiment, at_least, at_most, between, near, seed_lines
-from rankfall.theory import frei_descent
-from rankfall.theory.fixed_second import START, rates, start_output
-from rankfall.theory.situation import Situation
+from rankfall.theory import Situation
+from rankfall.theory.mathematics import fixed_second
+from rankfall.theory.results import frei_descent
 
 RULES = ("short", "long")  # the steps
 
@@ -71,8 +71,8 @@ def run_theorem(setting: Setting, seed: int) -> xr.Dataset:
         decay=np.log10(late[1] / late[0]),
         size=("rule", list(sizes)),
         orthogonality=frei_descent.orthogonality(s),
-        start_output=start_output(s),
-        constant=1 / rates(s).slow,
+        start_output=fixed_second.start_output(s),
+        constant=1 / fixed_second.rates(s).slow,
     ).assign_coords(rule=list(RULES))
 
 
@@ -126,7 +126,11 @@ NEARLY_ORTHOGONAL = Check(
 
 def claims(setting: Setting) -> tuple[Claim, ...]:
     """Theorem 4.2, and how loss and rank end."""
-    constant = 2.5 * setting.n / setting.slope**2  # C for tiny starts
+    return (*_on_rank(setting), *_on_loss(setting), *_on_the_end(setting))
+
+
+def _on_rank(setting: Setting) -> tuple[Claim, ...]:
+    """The stable rank, after one step and later."""
     below = at_most(setting.bound, "(1+γ)²/(4γ), and 1 % for the condition number of the cosines")
     return (
         Claim(
@@ -154,6 +158,13 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             expected=below,
             hypotheses=(NEARLY_ORTHOGONAL,),
         ),
+    )
+
+
+def _on_loss(setting: Setting) -> tuple[Claim, ...]:
+    """How the loss falls."""
+    constant = 2.5 * setting.n / setting.slope**2  # C for tiny starts
+    return (
         Claim(
             id="loss-bound",
             sentence="The loss is at most C/t.",
@@ -166,7 +177,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
                 Check(
                     "largest |f(xᵢ)| at the start",
                     lambda runs: runs.start_output,
-                    at_most(START, "the proof takes no more"),
+                    at_most(fixed_second.START, "the proof takes no more"),
                 ),
             ),
         ),
@@ -179,6 +190,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             expected=between(-1.1, -0.9, "−1, up to the constant beside t in 1/(t + const)"),
             hypotheses=(NEARLY_ORTHOGONAL,),
         ),
+    )
+
+
+def _on_the_end(setting: Setting) -> tuple[Claim, ...]:
+    """Where the stable rank ends."""
+    return (
         Claim(
             id="settled-rank",
             sentence=f"The stable rank ends near 2(1+γ²)/(1+γ)² = {setting.settled:.2f}, that of the limit.",

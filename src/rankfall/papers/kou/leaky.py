@@ -24,11 +24,11 @@ from rankfall.papers.lab import (
     finished,
     guide,
     near,
+    power_law,
     seed_lines,
     with_certificates,
 )
-from rankfall.theory.frei_flow import two_vectors
-from rankfall.theory.kou import ORTHOGONALITY
+from rankfall.theory.results import frei_flow, kou_descent
 
 END = "limit"  # the name of its certificate
 
@@ -62,7 +62,7 @@ def run_leaky(setting: Setting, seed: int) -> xr.Dataset:
     slope, steps = setting.slope, setting.steps
     data = nearly_orthogonal(n=setting.n, dim=setting.dim, p=setting.p, seed=seed)
     net = network(setting.dim, setting.width, slope, setting.sigma, seed)
-    solution = two_vectors(data.x, data.y, net.weights[1][0], slope)
+    solution = frei_flow.two_vectors(data.x, data.y, net.weights[1][0], slope)
     assert solution is not None  # nearly orthogonal inputs can always be separated
     early, last = descends(net, data, setting.width, steps, setting.records)
     # In the loss clock log(1/loss) grows at the rate 1/|W|^2 of the limit at the margin 1.
@@ -97,10 +97,7 @@ def _flows(setting: Setting, net: Network, data: Data, unit: float) -> xr.Datase
 def _exponent(setting: Setting, runs: xr.Dataset, name: str) -> np.ndarray:
     """The power of log t with which an array grows over the last records, seed by seed."""
     last = runs.transpose("seed", "record", ...).isel(record=slice(-setting.last, None))
-    with np.errstate(invalid="ignore", divide="ignore"):  # no power where nothing grows
-        x, y = np.log(last.late_log_time.values), np.log(last[name].values)
-        x -= x.mean(axis=1, keepdims=True)
-        return np.asarray((x * y).sum(axis=1) / (x * x).sum(axis=1))
+    return power_law(last.late_log_time, last[name], axis=1)
 
 
 def _excess(setting: Setting, runs: xr.Dataset) -> np.ndarray:
@@ -163,7 +160,7 @@ CERTIFIED = all_certified()
 NEARLY = Check(
     "p(X) γ⁴ with p(X) = R_min² / (R² n max |⟨xᵢ, xₖ⟩|)",
     lambda runs: runs.orthogonality,
-    at_least(ORTHOGONALITY, "near-orthogonality, with the constant of our proof", form="{:.4g}"),
+    at_least(kou_descent.ORTHOGONALITY, "near-orthogonality, with the constant of our proof", form="{:.4g}"),
 )
 TOGETHER = Check(
     "log loss of descent − that of the flow, at the last step",
@@ -172,9 +169,18 @@ TOGETHER = Check(
 )
 
 
+def _decade(setting: Setting) -> str:
+    """Why powers of log t are near those of the theorem, and not nearer."""
+    return f"the margin is log t − c with c ≈ 6, and the decade begins at log t ≈ {setting.late / 10:g}"
+
+
 def claims(setting: Setting) -> tuple[Claim, ...]:
     """The theorem on leaky ReLU, and what comes out beside it."""
-    decade = f"the margin is log t − c with c ≈ 6, and the decade begins at log t ≈ {setting.late / 10:g}"
+    return (*_on_blocks(setting), *_on_directions(), *_on_growth(setting))
+
+
+def _on_blocks(setting: Setting) -> tuple[Claim, ...]:
+    """The stable rank of the sign blocks."""
     return (
         Claim(
             id="rank-one-rate",
@@ -188,10 +194,10 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
         Claim(
             id="rank-one-faster",
             sentence="The stable rank of a block comes to 1 faster than 1/log t: like 1/log² t.",
-            source="rankfall, docs/theory/kou.md",
+            source="rankfall, docs/theory/kou_descent.md",
             metric="power of log t of (larger stable rank of a block − 1), last decade of log t",
             measure=lambda runs: _excess(setting, runs),
-            expected=near(-2.0, 0.2, decade),
+            expected=near(-2.0, 0.2, _decade(setting)),
             hypotheses=(NEARLY, TOGETHER),
         ),
         Claim(
@@ -205,6 +211,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             proofs=(END,),
             form="{:.1e}",
         ),
+    )
+
+
+def _on_directions() -> tuple[Claim, ...]:
+    """The stable rank of the whole layer."""
+    return (
         Claim(
             id="two-directions",
             sentence="The whole first layer keeps two directions, those of a convex problem.",
@@ -229,13 +241,19 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
                 "equal norms that of the whole layer is 1 + ((1 − γ)/(1 + γ))² = 1.111."
             ),
         ),
+    )
+
+
+def _on_growth(setting: Setting) -> tuple[Claim, ...]:
+    """Norm, loss and margins."""
+    return (
         Claim(
             id="norm-log",
             sentence="The norm of the first layer grows like log t.",
             source="NeurIPS, theorem on leaky ReLU",
             metric="power of log t with which ‖W‖ grows, last decade of log t",
             measure=lambda runs: _exponent(setting, runs, "late_norm"),
-            expected=near(1.0, 0.1, decade),
+            expected=near(1.0, 0.1, _decade(setting)),
             hypotheses=(NEARLY, TOGETHER),
         ),
         Claim(

@@ -7,6 +7,7 @@ from scipy.special import logsumexp
 from rankfall.data import Data
 from rankfall.dynamics import descent
 from rankfall.limits import Limit, limit
+from rankfall.loss import logistic
 from rankfall.network import Network
 from rankfall.papers.lab import finished
 
@@ -46,15 +47,13 @@ def curves(weights: xr.DataArray, net: Network, data: Data) -> xr.Dataset:
     ranks = [(values**2).sum(axis=1) / values[:, 0] ** 2 for values in singular]
     z = data.x @ w.swapaxes(1, 2)
     q = data.y * (np.where(z > 0, z, float(net.slope) * z) @ net.weights[1][0])
-    # log l(q) is -q to rounding above 30, where log(1 + e^-q) would lose its digits.
-    each = np.where(q > 30, -q, np.log(np.logaddexp(0.0, -np.minimum(q, 30.0))))
     return xr.Dataset(
         {
             "stable_rank": (axis, ranks[0]),
             "block_stable_rank": ((axis, "sign"), np.stack(ranks[1:], axis=1)),
             "norm": (axis, np.linalg.norm(singular[0], axis=1)),
             "margins": ((axis, "sample"), q),
-            "log_loss": (axis, logsumexp(each, axis=1) - np.log(data.n)),
+            "log_loss": (axis, logsumexp(logistic.of_margin.log(q), axis=1) - np.log(data.n)),
         },
         {axis: weights[axis].values},
     )

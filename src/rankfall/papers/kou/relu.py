@@ -24,10 +24,9 @@ from rankfall.papers.lab import (
     seed_lines,
     with_certificates,
 )
-from rankfall.theory.fixed_second import cosines
-from rankfall.theory.kou import ORTHOGONALITY, shares
-from rankfall.theory.relu_orthogonal import limit_of
-from rankfall.theory.situation import Situation
+from rankfall.theory import Situation
+from rankfall.theory.mathematics import fixed_second
+from rankfall.theory.results import kou_descent, kou_orthogonal
 
 END = "limit"  # the name of its certificate
 
@@ -58,11 +57,11 @@ def run_relu(setting: Setting, seed: int) -> xr.Dataset:
     start = Situation(net, data, logistic)
     kept, last = descends(net, data, setting.width, setting.steps, setting.records)
     end = ends(last, data)
-    least, largest = cosines(start)
-    bounds = [largest / least / shares(start)[start.y == sign].min() for sign in (1, -1)]
+    least, largest = fixed_second.cosines(start)
+    bounds = [largest / least / kou_descent.shares(start)[start.y == sign].min() for sign in (1, -1)]
     frame = Data(orthogonal(n=setting.n, dim=setting.dim, seed=seed).x, data.y)
     # The same pattern of activity at the start, on orthogonal inputs: the closed form needs nothing else.
-    there, _ = limit_of(Situation(_moved(net, data, frame), frame, logistic))
+    there, _ = kou_orthogonal.limit_of(Situation(_moved(net, data, frame), frame, logistic))
     found = kept.assign(
         end_blocks=("sign", blocks(end)),
         end_stable_rank=end.stable_rank,
@@ -72,7 +71,7 @@ def run_relu(setting: Setting, seed: int) -> xr.Dataset:
         orthogonal_stable_rank=Spectrum.of(there).stable_rank,
         certified=end.certified,
         orthogonality=p_orthogonality(data),
-        seen=shares(start).min() * setting.width,
+        seen=kou_descent.shares(start).min() * setting.width,
         wide=(("per_class", "part"), [_wide(setting.wide, count, seed) for count in setting.class_sizes]),
     ).assign_coords(per_class=list(setting.class_sizes), part=["+", "-", "whole"])
     return with_certificates(found, seed, {END: end}, seeds=3)
@@ -87,7 +86,7 @@ def _moved(net: Network, data: Data, frame: Data) -> Network:
 def _wide(width: int, count: int, seed: int) -> list[float]:
     """The stable ranks of the blocks and of the whole in the limit of a wide network, in closed form."""
     data = orthogonal(n=2 * count, dim=2 * count, seed=seed)
-    w, _ = limit_of(Situation(network(2 * count, width, 0.0, 1.0, seed), data, logistic))
+    w, _ = kou_orthogonal.limit_of(Situation(network(2 * count, width, 0.0, 1.0, seed), data, logistic))
     return [
         Spectrum.of(w[:width]).stable_rank,
         Spectrum.of(w[width:]).stable_rank,
@@ -152,7 +151,7 @@ CERTIFIED = all_certified()
 NEARLY = Check(
     "p(X) = R_min² / (R² n max |⟨xᵢ, xₖ⟩|)",
     lambda runs: runs.orthogonality,
-    at_least(ORTHOGONALITY, "near-orthogonality, with the constant of our proof", form="{:.4g}"),
+    at_least(kou_descent.ORTHOGONALITY, "near-orthogonality, with the constant of our proof", form="{:.4g}"),
 )
 SEEN = Check(
     "neurons of its sign that see a sample at the start, fewest",
@@ -163,6 +162,11 @@ SEEN = Check(
 
 def claims(setting: Setting) -> tuple[Claim, ...]:
     """The theorem on ReLU, and what comes out beside it."""
+    return (*_on_rank(setting), *_on_margins(), *_on_continuity(setting))
+
+
+def _on_rank(setting: Setting) -> tuple[Claim, ...]:
+    """The stable rank, of the sign blocks and of the whole layer."""
     p, wide, sizes = setting.p, setting.wide, setting.class_sizes
     return (
         Claim(
@@ -183,7 +187,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
         Claim(
             id="mean-field-rank",
             sentence="With k samples a class a block ends at 2k/(k+1), the whole layer at 4k/(k+1).",
-            source="rankfall, docs/theory/relu_orthogonal.md",
+            source="rankfall, docs/theory/kou_orthogonal.md",
             metric="stable ranks in the limit / 2k/(k+1) or 4k/(k+1)",
             measure=lambda runs: runs.wide / _mean_field(runs),
             expected=near(
@@ -196,13 +200,19 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
         Claim(
             id="seen-bound",
             sentence="On nearly orthogonal data the neurons that see a sample bound the stable rank.",
-            source="rankfall, docs/theory/kou.md",
+            source="rankfall, docs/theory/kou_descent.md",
             metric="stable rank of a block in the certified limit / its bound κ max 1/αᵢ",
             measure=lambda runs: runs.end_blocks / runs.bounds,
             expected=at_most(1.0, "the bound itself"),
             hypotheses=(NEARLY, SEEN, CERTIFIED),
             proofs=(END,),
         ),
+    )
+
+
+def _on_margins() -> tuple[Claim, ...]:
+    """The margins in the limit."""
+    return (
         Claim(
             id="relu-equal-margins",
             sentence="All samples end with the same normalised margin.",
@@ -214,6 +224,13 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             proofs=(END,),
             form="{:.1e}",
         ),
+    )
+
+
+def _on_continuity(setting: Setting) -> tuple[Claim, ...]:
+    """How the limit depends on the data."""
+    p = setting.p
+    return (
         Claim(
             id="not-continuous",
             sentence="ReLU limits are not continuous at orthogonality: near it they are elsewhere.",

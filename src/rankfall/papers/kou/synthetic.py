@@ -22,7 +22,7 @@ from rankfall.papers.lab import (
     guide,
     seed_lines,
 )
-from rankfall.theory.kou import ORTHOGONALITY
+from rankfall.theory.results import kou_descent
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def run_synthetic(setting: Setting, seed: int) -> xr.Dataset:
     }
     starts = [network(dim, setting.few, slope, setting.end_sigma, seed) for slope in setting.end_slopes]
     limits = [ends(start, data) for start in starts]
-    room = p_orthogonality(data) * np.array(setting.end_slopes) ** 4 / ORTHOGONALITY
+    room = p_orthogonality(data) * np.array(setting.end_slopes) ** 4 / kou_descent.ORTHOGONALITY
     return xr.Dataset(
         arrays
         | {

@@ -1,12 +1,8 @@
 """What all experiments share: settings, claims, checks, and the parts of figures."""
 
-from rankfall.papers.lab.checks import all_certified, all_reached, orthogonal_enough, power_law
-from rankfall.papers.lab.claim import (
-    VERDICTS,
+from rankfall.judge import (
     Check,
-    Claim,
-    Expected,
-    Judged,
+    Interval,
     Measure,
     Measured,
     Verdict,
@@ -15,10 +11,12 @@ from rankfall.papers.lab.claim import (
     between,
     near,
 )
-from rankfall.papers.lab.code import code_of_all, code_of_runs
-from rankfall.papers.lab.drawing import guide, seed_lines
-from rankfall.papers.lab.experiment import Experiment, Paper, finished
-from rankfall.papers.lab.outcome import (
+from rankfall.papers.lab._checks import all_certified, all_reached, orthogonal_enough, power_law
+from rankfall.papers.lab._claim import VERDICTS, Claim, Judged
+from rankfall.papers.lab._code import code_of_all, code_of_runs, digest, module_of
+from rankfall.papers.lab._drawing import guide, seed_lines
+from rankfall.papers.lab._experiment import Experiment, Paper, finished
+from rankfall.papers.lab._outcome import (
     CheckRow,
     Outcome,
     Row,
@@ -27,8 +25,8 @@ from rankfall.papers.lab.outcome import (
     differs,
     judged_rows,
 )
-from rankfall.papers.lab.proofs import CERTIFICATES, packed, refuting, unpacked, with_certificates
-from rankfall.papers.lab.setting import changed, differences, parsed, text_of, values
+from rankfall.papers.lab._proofs import CERTIFICATES, packed, refuting, unpacked, with_certificates
+from rankfall.papers.lab._setting import changed, differences, parsed, text_of, values
 
 __all__ = [
     "CERTIFICATES",
@@ -36,8 +34,8 @@ __all__ = [
     "Check",
     "CheckRow",
     "Claim",
-    "Expected",
     "Experiment",
+    "Interval",
     "Judged",
     "Measure",
     "Measured",
@@ -57,9 +55,11 @@ __all__ = [
     "counts",
     "differences",
     "differs",
+    "digest",
     "finished",
     "guide",
     "judged_rows",
+    "module_of",
     "near",
     "orthogonal_enough",
     "packed",

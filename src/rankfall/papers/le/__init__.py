@@ -9,7 +9,7 @@ from rankfall.papers.le.counterexample import COUNTEREXAMPLE
 from rankfall.papers.le.linear import LINEAR
 from rankfall.papers.le.skips import SKIPS
 from rankfall.papers.le.tail import TAIL
-from rankfall.theory.sources import LE
+from rankfall.theory.core import LE
 
 PAPER = Paper(
     "le",

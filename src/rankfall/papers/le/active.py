@@ -13,7 +13,7 @@ from rankfall.dynamics import exact_flow
 from rankfall.measure import with_weights
 from rankfall.papers.lab import Check, Claim, Experiment, at_least, at_most, finished, seed_lines
 from rankfall.papers.le.late import gaussian, last, log_time_axis
-from rankfall.theory.stable_activation import stably_activated
+from rankfall.theory.results import le_stable_activation
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def run_active(setting: Setting, seed: int) -> xr.Dataset:
     options: dict[str, Any] = {"rtol": setting.rtol, "measures": ["weights"], "record": record, "show": False}
     run = finished(exact_flow(start, data, "exponential", record[-1], **options))
     first, second = with_weights(start, run["weights"].values).weights
-    since = stably_activated(run, data)[1]
+    since = le_stable_activation.stably_activated(run, data)[1]
     stable = np.isfinite(since)
     times = run["time"].values
     begin = int(np.searchsorted(times, since[stable].max(initial=0.0)))

@@ -22,7 +22,7 @@ from rankfall.papers.lab import (
     with_certificates,
 )
 from rankfall.papers.le.late import balanced
-from rankfall.theory.phuong_lampert import class_margins
+from rankfall.theory.results import phuong_separable
 
 SETS = ("right angle", "two cones")
 NETWORKS = ("ReLU", "linear")
@@ -54,7 +54,7 @@ def run_counterexample(setting: Setting, seed: int) -> xr.Dataset:
         linear = Network(start.weights, slope=1.0)
         ends = [limit(network, data, optimality=False, show=False) for network in (start, linear)]
         kept = xr.concat([_kept(end) for end in ends], dim=xr.Variable("network", list(NETWORKS)))
-        foreseen = class_margins(data.x, data.y)
+        foreseen = phuong_separable.class_margins(data.x, data.y)
         kept["foreseen"] = np.nan if foreseen is None else foreseen.stable_rank
         found.append(kept)
         proofs |= {f"{network}, {name}": end for network, end in zip(NETWORKS, ends, strict=True)}

@@ -14,7 +14,7 @@ from rankfall.dynamics import Until, flow
 from rankfall.measure import balance_matrices, with_weights
 from rankfall.network import Network, with_origin
 from rankfall.papers.lab import Check, at_most, finished
-from rankfall.theory.le_jegelka import excess_bounds
+from rankfall.theory.results import le_invariances
 from rankfall.trajectory import Trajectory
 
 DRIFT = at_most(1e-6, "a constant of the flow, whose steps are followed to 1e-7 of the weights")
@@ -100,7 +100,7 @@ def spectra(run: Trajectory, start: Network, first: int, names: Sequence[str]) -
     networks = with_weights(start, run["weights"].values)
     frames = [np.linalg.svd(whole(networks, k), full_matrices=False) for k in range(first, start.depth + 1)]
     balances = [np.asarray(c) for c in balance_matrices(start)[first - 1 :]]
-    bounds = excess_bounds(_with_tail(start, start.depth - first + 1))
+    bounds = le_invariances.excess_bounds(_with_tail(start, start.depth - first + 1))
     squares = np.stack([(s**2).sum(axis=1) for _, s, _ in frames[:-1]], axis=1)
     excess = np.stack([(s[:, 1:] ** 2).sum(axis=1) for _, s, _ in frames[:-1]], axis=1)
     aligned = [(u[:, :, 0] * v[:, 0]).sum(axis=1) ** 2 for (u, _, _), (_, _, v) in pairwise(frames)]

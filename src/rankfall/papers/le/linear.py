@@ -72,7 +72,7 @@ def draw_linear(_: Setting, runs: xr.Dataset) -> Figure:
     with plot.style():
         figure, axes = plot.panels(3)
         depth = int(runs.depth.max())
-        draw_excess(axes[0, 0], runs.isel(seed=0, matrix=runs.depth.values == depth))
+        draw_excess(axes[0, 0], runs.isel(seed=0, matrix=runs.depth.values == depth), 1)
         axes[0, 0].set_title(f"(a) excess over rank one, depth {depth}, one run")
         lines = {
             "(b) stable rank": (stable_rank(runs) - 1, r"$\|W_k\|_F^2/\|W_k\|_2^2 - 1$", -1, 1.2),
@@ -93,13 +93,12 @@ def draw_linear(_: Setting, runs: xr.Dataset) -> Figure:
     return figure
 
 
-def draw_excess(ax: Axes, run: xr.Dataset) -> None:
-    """The excess of each matrix of one run as markers; its bound and where it settles as lines."""
+def draw_excess(ax: Axes, run: xr.Dataset, first: int) -> None:
+    """The excess of each matrix of one run, from W_first on, as markers; its bound and where it settles."""
     late = run.isel(record=slice(1, None))
-    for colour, name in zip(plot.PALETTE, run.matrix.values, strict=False):
-        one = late.sel(matrix=name)
-        label = rf"$W_{name[1]}$" if name.startswith("W") else name.split(",")[0]
-        plot.simulation(ax, one.log10_time, one.excess, label, color=colour)
+    for place, colour in zip(range(run.sizes["matrix"]), plot.PALETTE, strict=False):
+        one = late.isel(matrix=place)
+        plot.simulation(ax, one.log10_time, one.excess, rf"$W_{first + place}$", color=colour)
         ax.axhline(float(one.bound), color=colour, linewidth=0.9)
         plot.theory(ax, one.log10_time[-12:], one.settled[-12:], linestyle="--")
     plot.theory(ax, [], [], "bound $D_k$")
@@ -134,6 +133,11 @@ ABOUT = (
 
 def claims(setting: Setting) -> tuple[Claim, ...]:
     """What happens to the layers of deep linear networks."""
+    return (*_on_rank(setting), *_on_balance())
+
+
+def _on_rank(setting: Setting) -> tuple[Claim, ...]:
+    """How near every layer is to rank one."""
     return (
         Claim(
             id="linear-rank-one",
@@ -169,6 +173,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             form="{:.4f}",
             note="So the bound D_k is reached only where v is the top eigenvector of C.",
         ),
+    )
+
+
+def _on_balance() -> tuple[Claim, ...]:
+    """How neighbouring layers agree."""
+    return (
         Claim(
             id="neighbours-align",
             sentence="The leading singular vectors of neighbouring layers align.",

@@ -24,8 +24,8 @@ from rankfall.papers.le.late import (
 )
 from rankfall.papers.le.linear import ABOUT, draw_excess
 from rankfall.papers.le.linear import Setting as Layers
-from rankfall.theory.decomposition import sign_tree, sum_over_paths
-from rankfall.theory.phuong_lampert import class_margins
+from rankfall.theory.mathematics import sign_tree, sum_over_paths
+from rankfall.theory.results import phuong_separable
 from rankfall.trajectory import Trajectory
 
 
@@ -47,7 +47,7 @@ def run_tail(setting: Setting, seed: int) -> xr.Dataset:
         names = [f"W{k}, {tail} linear layers" for k in range(2, tail + 1)]
         parts.append(spectra(run, start, 2, names).assign_coords(linear=("matrix", np.full(tail - 1, tail))))
         bodies.append(_body(setting, run, start, data))
-    foreseen = class_margins(data.x, data.y)
+    foreseen = phuong_separable.class_margins(data.x, data.y)
     tails = xr.Variable("network", [depth - 1 for depth in setting.depths])
     kept = xr.concat(parts, dim="matrix").merge(xr.concat(bodies, dim=tails))
     return kept.assign(foreseen=np.nan if foreseen is None else foreseen.stable_rank)
@@ -86,7 +86,7 @@ def draw_tail(setting: Setting, runs: xr.Dataset) -> Figure:
         figure, axes = plot.panels(3)
         tail = int(runs.linear.max())
         one = runs.isel(seed=0, matrix=runs.linear.values == tail)
-        draw_excess(axes[0, 0], one)
+        draw_excess(axes[0, 0], one, 2)
         body = one.sel(network=tail)
         axes[0, 0].plot(body.body_log10_time, body.body_excess, color=plot.PALETTE[4], label="$W_1$ (ReLU)")
         axes[0, 0].set(title=f"(a) excess, {tail} linear layers, one run", yscale="log", ylim=(0.02, 5000))
@@ -133,6 +133,11 @@ RANK_TWO = Check(
 
 def claims(setting: Setting) -> tuple[Claim, ...]:
     """What happens to linear layers at the end, and to the ReLU layer below."""
+    return (*_on_rank(setting), *_on_signs(setting))
+
+
+def _on_rank(setting: Setting) -> tuple[Claim, ...]:
+    """The rank of the linear layers, and of the ReLU layer below."""
     return (
         Claim(
             id="tail-rank-one",
@@ -165,6 +170,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             form="{:.3f}",
             note="The tolerance was set on these seeds; twenty others stay within 4 %.",
         ),
+    )
+
+
+def _on_signs(setting: Setting) -> tuple[Claim, ...]:
+    """The network of signs."""
+    return (
         Claim(
             id="paths-and-signs",
             sentence="A ReLU network splits into a multilinear function and a ReLU network of signs.",

@@ -7,7 +7,7 @@ from rankfall.papers.lyu.margins import MARGINS
 from rankfall.papers.lyu.mnist import MNIST
 from rankfall.papers.lyu.schedule import SCHEDULE
 from rankfall.papers.lyu.symmetric import SYMMETRIC
-from rankfall.theory.sources import LYU_LI
+from rankfall.theory.core import LYU_LI
 
 PAPER = Paper(
     "lyu",

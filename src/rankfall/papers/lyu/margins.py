@@ -1,5 +1,6 @@
 """Homogeneous networks: the smoothed margin grows, the loss falls at a known rate, the end is a KKT point."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -270,18 +271,28 @@ RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 NEXT = "the next order is log log T / log T, and γ̃ of L = 3 still grows by some percent"
 
 
+def _listed(orders: Sequence[int]) -> str:
+    return ", ".join(map(str, orders))
+
+
+def _last(setting: Setting) -> str:
+    """The last time, in words."""
+    return f"T = 10{str(round(setting.late / np.log(10))).translate(RAISED)}"
+
+
 def claims(setting: Setting) -> tuple[Claim, ...]:
     """Theorems 4.1, 4.3 and 4.4, and the constant of the rate."""
-    orders, shallow = setting.orders, setting.shallow
-    of_all, of_shallow = (", ".join(map(str, some)) for some in (orders, shallow))
-    end = f"T = 10{str(round(setting.late / np.log(10))).translate(RAISED)}"
-    entropy = float(np.log(setting.n) / setting.late)  # what log n leaves of the margin
+    return (*_on_margins(setting), *_on_rates(setting), *_on_kkt(setting))
+
+
+def _on_margins(setting: Setting) -> tuple[Claim, ...]:
+    """The margins along the flow: Theorem 4.1."""
     return (
         Claim(
             id="smoothed-margin-grows",
             sentence="Once the loss is below its threshold, the smoothed margin never decreases.",
             source="ICLR, Theorem 4.1",
-            metric=f"largest fall of γ̃ below an earlier value, relative; L = {of_all}",
+            metric=f"largest fall of γ̃ below an earlier value, relative; L = {_listed(setting.orders)}",
             measure=lambda runs: runs.drop_smoothed,
             expected=at_most(1e-6, "0, up to the tolerance of the flow"),
             form="{:.1e}",
@@ -294,11 +305,18 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             measure=lambda runs: runs.drop_margin.max(),
             expected=at_least(1e-4, "a hundred times what the tolerance of the flow could feign"),
         ),
+    )
+
+
+def _on_rates(setting: Setting) -> tuple[Claim, ...]:
+    """Loss and norm: Theorem 4.3, and the constant of the rate."""
+    orders, named = setting.orders, _listed(setting.orders)
+    return (
         Claim(
             id="loss-rate",
             sentence="The loss is of the order 1/(T (log T)^(2−2/L)).",
             source="ICLR, Theorem 4.3",
-            metric=f"power of log T in 1/(T loss), last decade of log T; L = {of_all}",
+            metric=f"power of log T in 1/(T loss), last decade of log T; L = {named}",
             measure=lambda runs: _loss_power(setting, runs),
             expected=near(tuple(2 - 2 / order for order in orders), 0.06, NEXT, form="{:.3f}"),
         ),
@@ -306,25 +324,33 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             id="norm-rate",
             sentence="The norm of the weights is of the order (log T)^(1/L).",
             source="ICLR, Theorem 4.3",
-            metric=f"power of log T with which ‖θ‖ grows, last decade of log T; L = {of_all}",
+            metric=f"power of log T with which ‖θ‖ grows, last decade of log T; L = {named}",
             measure=lambda runs: _norm_power(setting, runs),
             expected=near(tuple(1 / order for order in orders), 0.05, NEXT, form="{:.3f}"),
         ),
         Claim(
             id="rate-constant",
             sentence="The constant of the rate is L² γ^(2/L), with the margin γ of the limit.",
-            source="rankfall, docs/theory/margin_maximisation.md",
-            metric=f"|log(T loss (log 1/loss)^(2−2/L) L² γ̃^(2/L))| at {end} / what is allowed",
+            source="rankfall, docs/theory/lyu_margin.md",
+            metric=f"|log(T loss (log 1/loss)^(2−2/L) L² γ̃^(2/L))| at {_last(setting)} / what is allowed",
             measure=lambda runs: np.abs(_constant(setting, runs)) / _allowed(setting, runs),
             expected=at_most(
                 1.0, "twice the first corrections, 0.01 to 0.2: entropy and logarithms, turning"
             ),
         ),
+    )
+
+
+def _on_kkt(setting: Setting) -> tuple[Claim, ...]:
+    """The way to a KKT point: Theorem 4.4."""
+    shallow, named = setting.shallow, _listed(setting.shallow)
+    entropy = float(np.log(setting.n) / setting.late)  # what log n leaves of the margin
+    return (
         Claim(
             id="kkt-residual",
             sentence="Some state is as near to a KKT point as the growth of margin and norm promises.",
-            source="ICLR, Theorem 4.4 and its proof; the constant from docs/theory/margin_maximisation.md",
-            metric=f"least KKT residual ε / its bound (log(γ̃₂/γ̃₁) / (L log(ρ₂/ρ₁)))^½; L = {of_shallow}",
+            source="ICLR, Theorem 4.4 and its proof; the constant from docs/theory/lyu_margin.md",
+            metric=f"least KKT residual ε / its bound (log(γ̃₂/γ̃₁) / (L log(ρ₂/ρ₁)))^½; L = {named}",
             measure=lambda runs: (
                 runs.residual.sel(order=shallow).min("state") / runs.promised.sel(order=shallow)
             ),
@@ -334,7 +360,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             id="kkt-margin",
             sentence="The normalised margin tends to that of a KKT point.",
             source="ICLR, Theorem 4.4",
-            metric=f"1 − γ̄ at {end} / γ̄ of the limit; L = {of_shallow}",
+            metric=f"1 − γ̄ at {_last(setting)} / γ̄ of the limit; L = {named}",
             measure=lambda runs: (
                 1 - runs.margin.isel(time=-1).sel(order=shallow) / runs.limit_margin.sel(order=shallow)
             ),

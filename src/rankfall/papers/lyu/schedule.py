@@ -5,11 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
-from scipy.special import expit
 
 from rankfall import plot
 from rankfall.data import Data
-from rankfall.papers.lab import Claim, Experiment, at_least, seed_lines
+from rankfall.dynamics import LossBased, descent
+from rankfall.network import Network
+from rankfall.papers.lab import Claim, Experiment, at_least, finished, seed_lines
 
 
 @dataclass(frozen=True)
@@ -33,55 +34,30 @@ def run_schedule(setting: Setting, seed: int) -> xr.Dataset:
     n, dim, width = setting.n, setting.dim, setting.width
     data = Data(rng.normal(size=(n, dim)), np.resize([1.0, -1.0], n))
     first = rng.normal(size=(width, dim)) * np.sqrt(2 / dim)
-    second = rng.normal(size=width) * np.sqrt(2 / width)
-    runs = [_descends(setting, first, second, data, based) for based in (False, True)]
+    second = rng.normal(size=(1, width)) * np.sqrt(2 / width)
     epochs = np.unique(np.geomspace(1, setting.epochs, setting.records).astype(int))
+    runs = [
+        finished(
+            descent(
+                Network([first, second]),
+                data,
+                "logistic",
+                step,
+                setting.epochs,
+                measures=["log_loss", "normalised_margin"],
+                record=epochs,
+                show=False,
+            )
+        ).sel(step=epochs)
+        for step in (setting.constant, LossBased(setting.first, setting.up, setting.down))
+    ]
     return xr.Dataset(
         {
-            name: (("steps", "epoch"), [[run[t - 1][place] for t in epochs] for run in runs])
-            for place, name in enumerate(("log_loss", "margin"))
+            "log_loss": (("steps", "epoch"), [run.log_loss for run in runs]),
+            "margin": (("steps", "epoch"), [run.normalised_margin for run in runs]),
         },
         {"steps": ["constant", "loss-based"], "epoch": epochs},
     )
-
-
-def _descends(
-    setting: Setting, w: np.ndarray, a: np.ndarray, data: Data, based: bool
-) -> list[tuple[float, float]]:
-    """log loss and normalised margin after every epoch; a step of size η is η loss along −∇ log loss.
-
-    Loss-based: the step is rate × (loss at the start / loss); the rate grows after an epoch that lowers the
-    loss, and shrinks after one that does not, which is taken back.
-    """
-    rate = setting.first if based else setting.constant
-    start, force_w, force_a, least = _slope(w, a, data)
-    now, past = start, []
-    for _ in range(setting.epochs):
-        size = rate * np.exp(start if based else now)
-        tried = w + size * force_w, a + size * force_a
-        there = _slope(*tried, data)
-        if based and not there[0] < now:
-            rate /= setting.down
-        else:
-            rate *= setting.up if based else 1.0
-            (w, a), (now, force_w, force_a, least) = tried, there
-        past.append((now, least / float((w**2).sum() + (a**2).sum())))
-    return past
-
-
-def _slope(w: np.ndarray, a: np.ndarray, data: Data) -> tuple[float, np.ndarray, np.ndarray, float]:
-    """log of the mean logistic loss, −∇ of it in both layers of a ReLU network, and the least margin."""
-    z = data.x @ w.T
-    h = np.maximum(z, 0.0)
-    q = data.y * (h @ a)
-    least = q.min()
-    # log l(q) = -q + log(log(1 + e^-q) / e^-q); the last factor tends to 1.
-    each = np.where(q > 30, -q, np.log(np.logaddexp(0.0, -np.minimum(q, 30.0))))
-    top = each.max()
-    loss = top + np.log(np.exp(each - top).sum())
-    # -l'(q) / total loss = e^-q / (1 + e^-q) / total loss, formed in the logarithm
-    pulls = np.exp(-q - loss) * expit(q) * data.y
-    return loss - np.log(len(q)), ((z > 0) * np.outer(pulls, a)).T @ data.x, pulls @ h, float(least)
 
 
 def draw_schedule(setting: Setting, runs: xr.Dataset) -> Figure:

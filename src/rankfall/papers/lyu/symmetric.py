@@ -24,8 +24,8 @@ from rankfall.papers.lab import (
     near,
     with_certificates,
 )
-from rankfall.theory.lyu_2021_hints import faster, hinted, one_neuron
-from rankfall.theory.situation import Situation
+from rankfall.theory import Situation
+from rankfall.theory.results import lyu_hints
 
 FEW, MANY, HINTS = "few neurons", "many neurons", "hints"  # the certificates
 
@@ -75,12 +75,12 @@ def run_symmetric(setting: Setting, seed: int) -> xr.Dataset:
 
 def _with_hints(setting: Setting, seed: int) -> tuple[dict[str, Any], Limit]:
     """Where a network ends on two pairs and three hints, and how strongly each direction is pulled there."""
-    data = hinted()
+    data = lyu_hints.hinted()
     pairs = Data(data.x[:4], data.y[:4])
     slope = setting.hint_slope
     net = Network.balanced((2, setting.hint_width, 1), slope=slope, scale=setting.scale, seed=seed)
     situation = Situation(net, data, exponential)
-    single, solved = one_neuron(situation), hard_margin(pairs)
+    single, solved = lyu_hints.one_neuron(situation), hard_margin(pairs)
     assert single is not None  # both sets are separable
     assert solved is not None
     end = limit(net, data, "exponential", optimality=False, show=False)
@@ -91,7 +91,7 @@ def _with_hints(setting: Setting, seed: int) -> tuple[dict[str, Any], Limit]:
         "hint_margin": end.normalised_margin,
         "hint_foreseen": 1 / (2 * np.linalg.norm(single.z)),
         "hint_stable_rank": end.stable_rank,
-        "hint_neurons": float((situation.a * faster(situation)[0] > 0).sum()),
+        "hint_neurons": float((situation.a * lyu_hints.faster(situation)[0] > 0).sum()),
         "hint_certified": float(end.reached),
         "hint_boundary": 0.0 if end.comparison is None else float(end.comparison.boundary == "linear"),
         "hint_pulls": ("angle", _pulls(setting, data, end.multipliers)),
@@ -147,7 +147,12 @@ ROUNDED = "up to the tolerance of the certificate"
 
 def claims(setting: Setting) -> tuple[Claim, ...]:
     """The theorem on symmetric data, its exception, and the hints."""
-    few, many = setting.widths[0], setting.widths[-1]
+    return (*_on_symmetric_data(setting), *_on_the_exception(setting), *_on_hints())
+
+
+def _on_symmetric_data(setting: Setting) -> tuple[Claim, ...]:
+    """The theorem on symmetric data."""
+    many = setting.widths[-1]
     signs = Check(
         f"neurons that grow have both signs (1: yes), {many} neurons",
         lambda runs: runs.both_signs.isel(width=-1),
@@ -185,6 +190,13 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             hypotheses=(signs, REACHED),
             proofs=(MANY,),
         ),
+    )
+
+
+def _on_the_exception(setting: Setting) -> tuple[Claim, ...]:
+    """Its exception."""
+    few = setting.widths[0]
+    return (
         Claim(
             id="one-sign-grows",
             sentence="Where only one sign grows, as the theorem excepts, 2α/(1+α) of the margin is left.",
@@ -201,6 +213,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             form="{:.1e}",
             note="The exception has the probability 2^(1−m): half of the starts of m = 2 neurons.",
         ),
+    )
+
+
+def _on_hints() -> tuple[Claim, ...]:
+    """Three hints that break the symmetry."""
+    return (
         Claim(
             id="hints-not-optimal",
             sentence="With three hints the end is a linear classifier whose margin is not the largest.",
@@ -214,7 +232,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
         Claim(
             id="hints-one-neuron",
             sentence="With three hints the end is one neuron, whose margin a hard-margin problem predicts.",
-            source="rankfall, docs/theory/lyu_2021_hints.md",
+            source="rankfall, docs/theory/lyu_hints.md",
             metric="normalised margin of the limit × 2 |z|",
             measure=lambda runs: runs.hint_margin / runs.hint_foreseen,
             expected=near(1.0, 1e-8, ROUNDED),

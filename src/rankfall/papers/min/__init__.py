@@ -7,7 +7,7 @@ from rankfall.papers.lab import Paper
 from rankfall.papers.min.alignment import ALIGNMENT
 from rankfall.papers.min.mnist import MNIST
 from rankfall.papers.min.time import TIME
-from rankfall.theory.sources import MIN
+from rankfall.theory.core import MIN
 
 PAPER = Paper(
     "min",

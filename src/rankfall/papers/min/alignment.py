@@ -23,12 +23,13 @@ from rankfall.papers.lab import (
     between,
     finished,
     guide,
+    power_law,
     seed_lines,
     with_certificates,
 )
-from rankfall.theory.early_flow import EARLY, EarlyFlow
-from rankfall.theory.min_alignment import ACTIVE
-from rankfall.theory.situation import Situation
+from rankfall.theory import Situation
+from rankfall.theory.mathematics import EARLY, EarlyFlow
+from rankfall.theory.results import min_alignment
 from rankfall.trajectory import Trajectory
 
 END = "limit"  # its certificate
@@ -85,7 +86,7 @@ def _measured(run: Trajectory, start: Situation, early: EarlyFlow) -> xr.Dataset
     w = run.weights.values[:, : start.w.size].reshape(-1, *start.w.shape)
     unit = w / np.linalg.norm(w, axis=2, keepdims=True)
     own = np.sign(start.a)[:, None] == start.y  # (neuron, sample): of one sign
-    active = unit @ start.x.T > ACTIVE * start.norms
+    active = unit @ start.x.T > min_alignment.ACTIVE * start.norms
     right = (active == own).all(axis=2) | ~active.any(axis=2)
     sums = [start.x[start.y == sign].sum(axis=0) for sign in (1, -1)]
     plus, minus = (total / np.linalg.norm(total) for total in sums)
@@ -129,15 +130,7 @@ def _wrong(runs: xr.Dataset) -> xr.DataArray:
 def _power(setting: Setting, runs: xr.Dataset) -> np.ndarray:
     """The power of t with which the loss falls over the last factor of ten."""
     late = runs.isel(record=slice(-setting.late_records // 3, None)).transpose("seed", "record", ...)
-    return fitted(late.clock.values.T, late.loss.values.T)
-
-
-def fitted(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The power of x with which y grows along the first axis, by least squares."""
-    with np.errstate(invalid="ignore", divide="ignore"):  # no power of what is not positive
-        u, v = np.log(x), np.log(y)
-        u = u - u.mean(axis=0)
-        return np.asarray((u * v).sum(axis=0) / (u * u).sum(axis=0))
+    return power_law(late.clock, late.loss, axis=1)
 
 
 def draw_alignment(setting: Setting, runs: xr.Dataset) -> Figure:
@@ -203,6 +196,11 @@ SIZE = Check(
 
 def claims(setting: Setting) -> tuple[Claim, ...]:
     """Theorem 1, and the closed form of the early phase."""
+    return (*_on_sorting(), *_on_the_early_phase(), *_on_rank_and_loss(setting))
+
+
+def _on_sorting() -> tuple[Claim, ...]:
+    """Which neurons become active where."""
     return (
         Claim(
             id="sorted-or-dead",
@@ -232,6 +230,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             expected=at_most(0.0, "none"),
             hypotheses=(MU, SIZE),
         ),
+    )
+
+
+def _on_the_early_phase() -> tuple[Claim, ...]:
+    """The closed form of the early phase."""
+    return (
         Claim(
             id="early-law",
             sentence="While outputs are small each neuron turns alone, by a law that has a closed form.",
@@ -249,6 +253,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             expected=between(0.99, 1.01, "outputs below 0.01 change the pulls by one percent at the most"),
             form="{:.6f}",
         ),
+    )
+
+
+def _on_rank_and_loss(setting: Setting) -> tuple[Claim, ...]:
+    """The stable rank and the loss after it."""
+    return (
         Claim(
             id="early-rank-two",
             sentence="After the early phase the stable rank of the first layer is at most 2.",

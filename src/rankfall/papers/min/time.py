@@ -10,10 +10,9 @@ from rankfall import plot
 from rankfall.data import orthogonally_separable
 from rankfall.loss import exponential
 from rankfall.network import Network
-from rankfall.papers.lab import Claim, Experiment, at_most
-from rankfall.papers.min.alignment import fitted
-from rankfall.theory.early_flow import EarlyFlow
-from rankfall.theory.situation import Situation
+from rankfall.papers.lab import Claim, Experiment, at_most, power_law
+from rankfall.theory import Situation
+from rankfall.theory.mathematics import EarlyFlow
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ def _growth(runs: xr.Dataset) -> np.ndarray:
 def _size_power(runs: xr.Dataset) -> np.ndarray:
     """The power of n with which the median time falls, angle by angle."""
     middle = runs.sorted.median("seed").transpose("samples", "angle").values
-    return fitted(runs.samples.values[:, None], middle)
+    return power_law(runs.samples.values[:, None], middle)
 
 
 def draw_time(setting: Setting, runs: xr.Dataset) -> Figure:

@@ -7,7 +7,7 @@ from rankfall.papers.lab import Paper
 from rankfall.papers.phuong.digits import DIGITS
 from rankfall.papers.phuong.separable import LIMITS
 from rankfall.papers.phuong.support import SUPPORT
-from rankfall.theory.sources import PHUONG
+from rankfall.theory.core import PHUONG
 
 PAPER = Paper(
     "phuong",

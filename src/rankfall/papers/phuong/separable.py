@@ -25,10 +25,9 @@ from rankfall.papers.lab import (
     seed_lines,
     with_certificates,
 )
-from rankfall.theory.assessment import assessed
-from rankfall.theory.early_flow import EarlyFlow
-from rankfall.theory.phuong_lampert import RESULTS, ClassMargins, class_margins, learning
-from rankfall.theory.situation import Situation
+from rankfall.theory import Situation, assessed
+from rankfall.theory.mathematics import EarlyFlow
+from rankfall.theory.results import phuong_separable
 from rankfall.trajectory import Trajectory
 
 SIGNS = (1, -1)
@@ -59,7 +58,7 @@ def run_limits(setting: Setting, seed: int) -> xr.Dataset:
     data = orthogonally_separable(n=setting.n, dim=setting.dim, seed=seed)
     widths = (setting.dim, setting.width, 1)
     s = Situation(Network.balanced(widths, slope=0.0, scale=setting.scale, seed=seed), data, logistic)
-    ends = class_margins(s.x, s.y)
+    ends = phuong_separable.class_margins(s.x, s.y)
     assert ends is not None  # orthogonally separable
     until = Until(log_time=setting.late)
     run = finished(exact_flow(s.network, data, s.loss, until, clock="loss", measures=["weights"], show=False))
@@ -74,7 +73,9 @@ def degrees_to(vectors: np.ndarray, unit: np.ndarray) -> np.ndarray:
     return np.asarray(np.degrees(2 * np.arcsin(np.minimum(np.linalg.norm(units - unit, axis=-1) / 2, 1))))
 
 
-def _directions(setting: Setting, run: Trajectory, s: Situation, ends: ClassMargins) -> xr.Dataset:
+def _directions(
+    setting: Setting, run: Trajectory, s: Situation, ends: phuong_separable.ClassMargins
+) -> xr.Dataset:
     """Angles of sum |a_j| w_j of each sign with the sum of its class, and with its max-margin vector."""
     theta = run["weights"].values
     w = theta[:, : s.w.size].reshape(-1, *s.w.shape)
@@ -100,7 +101,7 @@ def _directions(setting: Setting, run: Trajectory, s: Situation, ends: ClassMarg
     )
 
 
-def _at_the_end(end: Limit, s: Situation, ends: ClassMargins) -> xr.Dataset:
+def _at_the_end(end: Limit, s: Situation, ends: phuong_separable.ClassMargins) -> xr.Dataset:
     lengths, a = np.linalg.norm(end.W, axis=1), np.asarray(end.network.weights[1])[0]
     lives = lengths > VANISHED * lengths.max()
     toward = np.where(s.a[:, None] > 0, ends.plus, ends.minus)
@@ -109,7 +110,7 @@ def _at_the_end(end: Limit, s: Situation, ends: ClassMargins) -> xr.Dataset:
     sees = (s.w @ s.x.T > 0).any(axis=1)
     return xr.Dataset(
         {
-            "applies": float(assessed(RESULTS[0], s).status == "applies"),
+            "applies": float(assessed(phuong_separable.RESULTS[0], s).status == "applies"),
             "certified": float(end.reached),
             "residual": max(end.residuals.values()),
             "off": degrees_to(end.W[lives], toward[lives]).max(),
@@ -120,7 +121,7 @@ def _at_the_end(end: Limit, s: Situation, ends: ClassMargins) -> xr.Dataset:
             "predicted_stable_rank": ends.stable_rank,
             "norm": end.norm**2,
             "living": lives.sum(),
-            "recruited": (lives & ~learning(s)).sum(),
+            "recruited": (lives & ~phuong_separable.learning(s)).sum(),
             "unseen": (lives & ~sees).sum(),
         }
     )
@@ -169,6 +170,11 @@ _SURE = (
 
 def claims(setting: Setting) -> tuple[Claim, ...]:
     """Theorem 1, the strengths that follow, and the way there."""
+    return (*_on_directions(), *_on_strengths(), *_on_the_way())
+
+
+def _on_directions() -> tuple[Claim, ...]:
+    """Where the neurons end."""
     return (
         Claim(
             id="class-margin-vectors",
@@ -190,6 +196,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             hypotheses=_SURE,
             proofs=(END,),
         ),
+    )
+
+
+def _on_strengths() -> tuple[Claim, ...]:
+    """How strong the two signs end."""
+    return (
         Claim(
             id="inverse-margins",
             sentence="The strengths of the two signs are as their inverse margins: A : B = 1/γ₊ : 1/γ₋.",
@@ -215,6 +227,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             hypotheses=_SURE,
             proofs=(END,),
         ),
+    )
+
+
+def _on_the_way() -> tuple[Claim, ...]:
+    """The way there."""
+    return (
         Claim(
             id="early-class-sums",
             sentence="When the early phase ends, the neurons point to the sum of their class.",

@@ -13,7 +13,7 @@ from rankfall.limits import limit
 from rankfall.network import Network
 from rankfall.papers.lab import Check, Claim, Experiment, at_least, at_most, with_certificates
 from rankfall.papers.phuong.separable import VANISHED, degrees_to
-from rankfall.theory.phuong_lampert import class_margins
+from rankfall.theory.results import phuong_separable
 
 BEYOND = 150  # degrees: from here on the second neuron vanishes, if the start is large
 SMALL = 0.1  # up to this scale it lives
@@ -39,7 +39,7 @@ def run_support(setting: Setting, seed: int) -> xr.Dataset:
     turns, scales = setting.turns, setting.scales
     x = np.array([[1, 0], setting.far * _unit(85), [0, -1]])
     data = Data(x, [1.0, 1.0, -1.0], "a far sample")
-    ends = class_margins(data.x, data.y)
+    ends = phuong_separable.class_margins(data.x, data.y)
     assert ends is not None
     shape = len(turns), len(scales)
     size, off, residual, certified = (np.zeros(shape) for _ in range(4))

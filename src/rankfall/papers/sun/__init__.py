@@ -6,7 +6,7 @@ properties, and one for each set of real data; what these share is in readings.p
 
 from rankfall.papers.lab import Paper
 from rankfall.papers.sun import autism, cifar, mnist, neuroblastoma, properties, synthetic
-from rankfall.theory.sources import SUN
+from rankfall.theory.core import SUN
 
 PAPER = Paper(
     "sun",

@@ -125,6 +125,11 @@ def draw_figure_4(setting: Setting, runs: xr.Dataset) -> Figure:
 
 def claims(setting: Setting) -> tuple[Claim, ...]:
     """What section 5 says about Fig. 4 and 5, and what else is seen in them."""
+    return (*_on_genes(), *_on_leaky(), *_on_curves(), *_on_overfitting(setting), *_as_printed(setting))
+
+
+def _on_genes() -> tuple[Claim, ...]:
+    """The data."""
     return (
         Claim(
             id="genes-orthogonal",
@@ -143,6 +148,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             note="The text takes the sentence from elsewhere. Without the means taken off, as they enter the "
             "network, the genes have cosines of 0.74 to 0.99. The theorems ask for orthogonal samples.",
         ),
+    )
+
+
+def _on_leaky() -> tuple[Claim, ...]:
+    """ReLU and leaky ReLU compared."""
+    return (
         Claim(
             id="autism-curves-alike",
             sentence="The curves of ReLU and leaky ReLU are much alike.",
@@ -161,6 +172,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             expected=near(1.0, 0.05, "equivalent values: 5 % is what an eye sees, our reading"),
             form="{:.3f}",
         ),
+    )
+
+
+def _on_curves() -> tuple[Claim, ...]:
+    """The shape of the curves."""
+    return (
         Claim(
             id="fall-rise-fall",
             sentence="Each curve of the stable rank falls, rises, and falls again.",
@@ -201,6 +218,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             form="{:.2f}",
             note="It does from the two smallest scales.",
         ),
+    )
+
+
+def _on_overfitting(setting: Setting) -> tuple[Claim, ...]:
+    """What overfitting does."""
+    return (
         Claim(
             id="late-overfitting",
             sentence="After 3000 epochs networks overfit: at some initial scale the test accuracy falls.",
@@ -228,6 +251,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             expected=at_most(0.05, "marginal: 5 % is what an eye sees, our reading"),
             form="{:.3f}",
         ),
+    )
+
+
+def _as_printed(setting: Setting) -> tuple[Claim, ...]:
+    """The reading of the text."""
+    return (
         Claim(
             id="autism-printed-same-ends",
             sentence="As printed, too, ReLU and leaky ReLU end at the same stable rank.",

@@ -14,7 +14,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from rankfall.data import Data, gordon, neuroblastoma, split, standardise
-from rankfall.papers.lab import Claim, Experiment, Verdict, at_least, at_most
+from rankfall.papers.lab import Claim, Experiment, at_least, at_most
 from rankfall.papers.sun.readings import (
     FAST,
     READINGS,
@@ -74,10 +74,10 @@ def run_figure_2(setting: Setting, seed: int, place: Path) -> xr.Dataset:
 
 
 def _above_lowest(
-    setting: Setting, runs: xr.Dataset, activation: str, which: int, reading: str = "as run"
+    setting: Setting, runs: xr.Dataset, activation: str, which: int, reading: str = READINGS[0]
 ) -> xr.DataArray:
     """The stable rank at the end with one value minus the lowest with another one."""
-    epoch = setting.epochs if reading == "as run" else setting.printed_epochs
+    epoch = setting.epochs if reading == READINGS[0] else setting.printed_epochs
     last = ends(runs, reading, activation, epoch)
     chosen = last.isel(value=which % last.sizes["value"])
     return chosen - last.where(last.value != float(chosen.value)).min("value")
@@ -99,17 +99,25 @@ def draw_figure_2(setting: Setting, runs: xr.Dataset) -> Figure:
     return draw_readings(runs, xscale="symlog", yscale="log")
 
 
-def _questions(setting: Setting, data: str, source: str, recorded: Sequence[Verdict]) -> tuple[Claim, ...]:
+ORDER = "the order of the curves, as the text tells it"
+
+
+def _questions(setting: Setting, data: str, source: str, recorded: Sequence[str]) -> tuple[Claim, ...]:
     """The sentences of the text on Fig. 2 and 3, asked of a data set; its name begins their ids."""
-    order = "the order of the curves, as the text tells it"
-    asked = (
+    asked = (*_as_run(setting, data, source), *_as_printed(setting, data, source))
+    return tuple(replace(claim, recorded=verdict) for claim, verdict in zip(asked, recorded, strict=True))
+
+
+def _as_run(setting: Setting, data: str, source: str) -> tuple[Claim, ...]:
+    """The reading of the authors' program."""
+    return (
         Claim(
             id=f"{data}-relu-largest-lowest",
             sentence="With ReLU the largest of the five initial scales ends at the lowest stable rank.",
             source=source.format("Fig. 2"),
             metric="stable rank at 1e-3 minus the lowest of the other four, after 500 epochs, as run",
             measure=lambda runs: _above_lowest(setting, runs, "ReLU", LARGEST),
-            expected=at_most(0.0, order),
+            expected=at_most(0.0, ORDER),
         ),
         Claim(
             id=f"{data}-leaky-second-lowest",
@@ -117,7 +125,7 @@ def _questions(setting: Setting, data: str, source: str, recorded: Sequence[Verd
             source=source.format("Fig. 3"),
             metric="stable rank at 5e-4 minus the lowest of the other four, after 500 epochs, as run",
             measure=lambda runs: _above_lowest(setting, runs, "leaky ReLU", SECOND),
-            expected=at_most(0.0, order),
+            expected=at_most(0.0, ORDER),
         ),
         Claim(
             id=f"{data}-relu-below-leaky",
@@ -125,7 +133,7 @@ def _questions(setting: Setting, data: str, source: str, recorded: Sequence[Verd
             source=source.format("Fig. 2 and 3"),
             metric="lowest stable rank with leaky ReLU minus that with ReLU, after 500 epochs, as run",
             measure=_leaky_minus_plain,
-            expected=at_least(0.0, order),
+            expected=at_least(0.0, ORDER),
         ),
         Claim(
             id=f"{data}-fast-fall",
@@ -146,6 +154,12 @@ def _questions(setting: Setting, data: str, source: str, recorded: Sequence[Verd
             measure=lambda runs: _still_moving(setting, runs),
             expected=at_most(0.01, "one per cent of what it is: our reading of converged"),
         ),
+    )
+
+
+def _as_printed(setting: Setting, data: str, source: str) -> tuple[Claim, ...]:
+    """The reading of the text."""
+    return (
         Claim(
             id=f"{data}-relu-largest-printed",
             sentence=(
@@ -155,7 +169,7 @@ def _questions(setting: Setting, data: str, source: str, recorded: Sequence[Verd
             source=source.format("Fig. 2, in the reading of the text"),
             metric="stable rank at 1e-3 minus the lowest of the other four, after 50 epochs, as printed",
             measure=lambda runs: _above_lowest(setting, runs, "ReLU", LARGEST, "as printed"),
-            expected=at_most(0.0, order),
+            expected=at_most(0.0, ORDER),
         ),
         Claim(
             id=f"{data}-leaky-second-printed",
@@ -166,10 +180,9 @@ def _questions(setting: Setting, data: str, source: str, recorded: Sequence[Verd
             source=source.format("Fig. 3, in the reading of the text"),
             metric="stable rank at 5e-4 minus the lowest of the other four, after 50 epochs, as printed",
             measure=lambda runs: _above_lowest(setting, runs, "leaky ReLU", SECOND, "as printed"),
-            expected=at_most(0.0, order),
+            expected=at_most(0.0, ORDER),
         ),
     )
-    return tuple(replace(claim, recorded=verdict) for claim, verdict in zip(asked, recorded, strict=True))
 
 
 ABOUT = (

@@ -23,8 +23,8 @@ from rankfall.papers.lab import (
     refuting,
     with_certificates,
 )
-from rankfall.theory.situation import Situation
-from rankfall.theory.sun_properties import overlap
+from rankfall.theory import Situation
+from rankfall.theory.results import sun_properties
 
 RESIDUAL = 1e-9  # of a certificate: what is called certified is 1e-10 or better, as a rule 1e-15
 SETS = ("nearly orthogonal", "as in Fig. 1")
@@ -81,7 +81,7 @@ def _properties(setting: Setting, data: Data, seed: int) -> tuple[xr.Dataset, Li
             "spread": float(end.margins.max() / end.margins.min() - 1),
             "certified": float(end.certified),
             "residual": max(end.residuals.values()),
-            "nearly": 1 / overlap(s),
+            "nearly": 1 / sun_properties.overlap(s),
             "p": p_orthogonality(data, bias=True),
             "positive": int((data.y > 0).sum()),
         },

@@ -130,6 +130,11 @@ def draw_figure_1(setting: Setting, runs: xr.Dataset) -> Figure:
 
 def claims(setting: Setting) -> tuple[Claim, ...]:
     """What section 5 says about Fig. 1, in both readings, and what the figure shows."""
+    return (*_on_ranks(), *_on_readings(), *_on_hypotheses(setting))
+
+
+def _on_ranks() -> tuple[Claim, ...]:
+    """What the text says of the stable ranks."""
     return (
         Claim(
             id="stable-rank-falls",
@@ -158,6 +163,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             form="{:.2f}",
             note="It depends on the draw of labels and data: the paper shows one.",
         ),
+    )
+
+
+def _on_readings() -> tuple[Claim, ...]:
+    """Whether the five values are deviations or variances."""
+    return (
         Claim(
             id="values-are-deviations",
             sentence="The five values are standard deviations: so read, the runs end where the figure does.",
@@ -179,6 +190,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             note="As variances the two largest leave the stable rank where it started: what the caption "
             "calls variances are standard deviations, as the text says.",
         ),
+    )
+
+
+def _on_hypotheses(setting: Setting) -> tuple[Claim, ...]:
+    """How far Fig. 1 is from the theorems."""
+    return (
         Claim(
             id="stops-before-threshold",
             sentence="Most runs of Fig. 1 stop before the loss from which Theorem 4.1 speaks.",

@@ -3,7 +3,7 @@
 from rankfall.papers.lab import Paper
 from rankfall.papers.timor.depth import DEPTH
 from rankfall.papers.timor.ranks import ANGLES_FROM_ZERO, RANKS
-from rankfall.theory.sources import TIMOR
+from rankfall.theory.core import TIMOR
 
 PAPER = Paper(
     "timor",

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 from rankfall import plot
 from rankfall.papers.lab import Check, Claim, Experiment, at_least, at_most
-from rankfall.theory.least_norm import interpolation_bound, margin_bound
+from rankfall.theory.mathematics import interpolation_bound, margin_bound
 
 PROBLEMS = ("interpolation", "margin")
 SHALLOW = 2  # the depth of the network that is made deeper

@@ -13,8 +13,8 @@ from rankfall.data import Data
 from rankfall.dynamics import descent, every
 from rankfall.network import Network
 from rankfall.papers.lab import Check, Claim, Experiment, at_least, at_most, finished, guide, near
-from rankfall.theory.least_norm import rank_one_interpolator
-from rankfall.theory.timor import FITTED, two_neurons_from_zero
+from rankfall.theory.mathematics import rank_one_interpolator
+from rankfall.theory.results import timor_rank
 
 NETWORKS = 288  # of the paper
 REPORTED = 79  # of them that fit,
@@ -54,7 +54,7 @@ class RankSetting(Setting):
 
     @property
     def least(self) -> float:
-        """The least stable rank from tiny weights where each neuron has a sample: docs/theory/timor.md."""
+        """The least stable rank from tiny weights if each neuron has a sample: docs/theory/timor_rank.md."""
         sine2 = 1 - self.cosine**2
         ratio = 1 / np.sqrt(sine2)
         return float(2 / (1 + np.sqrt(1 - 4 * ratio * sine2 / (1 + ratio) ** 2)))
@@ -124,12 +124,12 @@ def run_ranks(setting: RankSetting, seed: int) -> xr.Dataset:
 
 def _fitted(runs: xr.Dataset, name: str) -> xr.DataArray:
     """A measure of the networks that fit, and NaN for the others."""
-    return runs[name].where(runs.loss < FITTED)
+    return runs[name].where(runs.loss < timor_rank.FITTED)
 
 
 def _count(runs: xr.Dataset) -> xr.DataArray:
     """How many of 288 fit."""
-    return NETWORKS * (runs.loss < FITTED).mean("start")
+    return NETWORKS * (runs.loss < timor_rank.FITTED).mean("start")
 
 
 def draw_ranks(setting: RankSetting, runs: xr.Dataset) -> Figure:
@@ -165,6 +165,11 @@ def draw_ranks(setting: RankSetting, runs: xr.Dataset) -> Figure:
 
 def rank_claims(setting: RankSetting) -> tuple[Claim, ...]:
     """Theorems 1 and 2, and the experiment of the paper."""
+    return (*_on_theorems(setting), *_on_the_experiment(), *_on_own_samples(setting))
+
+
+def _on_theorems(setting: RankSetting) -> tuple[Claim, ...]:
+    """Theorems 1 and 2."""
     return (
         Claim(
             id="rank-one-fits",
@@ -189,6 +194,12 @@ def rank_claims(setting: RankSetting) -> tuple[Claim, ...]:
                 ),
             ),
         ),
+    )
+
+
+def _on_the_experiment() -> tuple[Claim, ...]:
+    """The experiment of the paper."""
+    return (
         Claim(
             id="number-that-fits",
             sentence="Of 288 networks 79 fit.",
@@ -212,6 +223,12 @@ def rank_claims(setting: RankSetting) -> tuple[Claim, ...]:
                 "the others a neuron sees both samples, and the stable rank is anything down to 1.15."
             ),
         ),
+    )
+
+
+def _on_own_samples(setting: RankSetting) -> tuple[Claim, ...]:
+    """Networks with a neuron for each sample."""
+    return (
         Claim(
             id="rank-with-own-samples",
             sentence=f"With a neuron for each sample, the stable rank is at least {setting.least:.3f}.",
@@ -228,7 +245,7 @@ def rank_claims(setting: RankSetting) -> tuple[Claim, ...]:
             sentence="One network of eight fits with a neuron for each sample.",
             source="rankfall",
             metric="share of such networks, mean of the repetitions",
-            measure=lambda runs: ((runs.loss < FITTED) & (runs.alone > 0)).mean(),
+            measure=lambda runs: ((runs.loss < timor_rank.FITTED) & (runs.alone > 0)).mean(),
             expected=near(1 / 8, 0.015, "three standard deviations of 5760 starts, and 0.002 for the angle"),
             form="{:.4f}",
             note=(
@@ -283,7 +300,7 @@ def _from_zero(setting: AngleSetting, angle: float, seed: int) -> xr.Dataset:
     w, v, loss = _trained(setting, networks, data)
     alone, lengths = _alone(start, data.x), np.linalg.norm(w, axis=-1)
     between = np.arccos(np.clip((w[:, 0] * w[:, 1]).sum(axis=1) / lengths.prod(axis=1), -1, 1))
-    closed = [two_neurons_from_zero(networks[i], data, np.inf) for i in np.flatnonzero(alone)]
+    closed = [timor_rank.two_neurons_from_zero(networks[i], data, np.inf) for i in np.flatnonzero(alone)]
     gaps = np.abs(np.array(closed).reshape(-1, 2, 2, 2) - np.stack([w, v], axis=1)[alone])
     return xr.Dataset(
         {
@@ -306,7 +323,7 @@ def _ranges(runs: xr.Dataset) -> xr.DataArray:
         np.sqrt(0.75) - runs.shortest,
         runs.longest - np.sqrt(0.25 + 4 / (3 * np.sin(angle) ** 2)),
     ]
-    return xr.concat(outside, "range").max("range").where(runs.loss < FITTED, np.inf)
+    return xr.concat(outside, "range").max("range").where(runs.loss < timor_rank.FITTED, np.inf)
 
 
 def _counted(angles: Any) -> Any:
@@ -322,7 +339,7 @@ def draw_angles(setting: AngleSetting, runs: xr.Dataset) -> Figure:
         figure, axes = plot.panels(3)
         left, middle, right = axes[0]
         plot.theory(left, dense, _counted(dense), r"$2(\varphi/2\pi)^2$")
-        shares = {"fit, within the ranges": _ranges(runs) < WITHIN, "fit": runs.loss < FITTED}
+        shares = {"fit, within the ranges": _ranges(runs) < WITHIN, "fit": runs.loss < timor_rank.FITTED}
         for i, (name, kind) in enumerate(shares.items()):
             share = kind.mean("start").transpose("angle", "seed")
             _bars(left, np.array(setting.angles) + 2 * i - 1, share, share, plot.PALETTE[i], name)
@@ -356,7 +373,7 @@ def _bars(
 
 
 def _apart(runs: xr.Dataset) -> xr.DataArray:
-    fits = runs.loss < FITTED
+    fits = runs.loss < timor_rank.FITTED
     return (fits & (runs.alone > 0)).sum("start") / fits.sum("start")
 
 

@@ -6,7 +6,7 @@ for each figure or subject.
 
 from rankfall.papers.lab import Paper
 from rankfall.papers.zhang import deep, expressivity, identities, modes, six_points, time_course, training
-from rankfall.theory.sources import ZHANG
+from rankfall.theory.core import ZHANG
 
 PAPER = Paper(
     "zhang",

@@ -12,8 +12,8 @@ from rankfall.dynamics import flow
 from rankfall.loss import square
 from rankfall.network import Network
 from rankfall.papers.lab import Check, Claim, Experiment, at_most, finished, near, seed_lines
-from rankfall.theory.situation import Situation
-from rankfall.theory.white_course import effective_start, time_course
+from rankfall.theory import Situation
+from rankfall.theory.mathematics import effective_start, time_course
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def _white(setting: Setting, data: Data, slope: float, seed: int) -> xr.Dataset:
     maps += [time_course(times, b, r, u0, slope) for u0 in (np.sqrt(c) * size, size)]
     gaussian = Network.gaussian(widths, slope, setting.scale, seed)
     r, u0 = effective_start(gaussian, b)
-    # docs/theory/time_course.md: what stays of the start, and what unequal halves do in second order.
+    # docs/theory/zhang_time_course.md: what stays of the start, and what unequal halves do in second order.
     uneven = 1.2 * (1 - slope) ** 2 * (share_of(data, gaussian) - 0.5) ** 2
     bound = np.sqrt(c / s) * Situation(gaussian, data, square).start_norm + uneven
     apart = _maps(gaussian, data, times, 1e-7) - time_course(times, b, r, u0, slope)

@@ -105,6 +105,11 @@ def _of(name: str, network: str = "ReLU", **where: Any) -> Measure:
 
 def claims(_: Setting) -> tuple[Claim, ...]:
     """Fig. 5, and eqs. (40) and (41) at three layers."""
+    return (*_on_ranks(), *_on_norms(), *_on_likeness(), *_on_function())
+
+
+def _on_ranks() -> tuple[Claim, ...]:
+    """The ranks and singular values of the layers."""
     return (
         Claim(
             id="linear-rank-one",
@@ -153,6 +158,12 @@ def claims(_: Setting) -> tuple[Claim, ...]:
             expected=near(2.0, 0.04, "1 + (σ₂/σ₁)², where the two are equal to one per cent"),
             form="{:.3f}",
         ),
+    )
+
+
+def _on_norms() -> tuple[Claim, ...]:
+    """The norms of the layers."""
+    return (
         Claim(
             id="equal-layer-norms",
             sentence="All layers of a network have the same norm.",
@@ -174,6 +185,12 @@ def claims(_: Setting) -> tuple[Claim, ...]:
             ),
             form="{:.4f}",
         ),
+    )
+
+
+def _on_likeness() -> tuple[Claim, ...]:
+    """How alike the two networks are."""
+    return (
         Claim(
             id="alike-layers",
             sentence="W₁, W₃ and the positive entries of W₂ are alike in the two networks.",
@@ -199,6 +216,12 @@ def claims(_: Setting) -> tuple[Claim, ...]:
             measure=lambda runs: runs.outside,
             expected=at_most(1e-3, "the initial weights: (0.01)² of the squared norm, ten times"),
         ),
+    )
+
+
+def _on_function() -> tuple[Claim, ...]:
+    """What the network computes, and how long it takes."""
+    return (
         Claim(
             id="linear-off-sample",
             sentence="The ReLU network computes the linear target off the sample too.",

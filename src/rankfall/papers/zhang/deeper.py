@@ -148,6 +148,11 @@ SMALL_START = Check(
 
 def claims(_: Setting) -> tuple[Claim, ...]:
     """Eqs. (40) and (41) at four and five layers."""
+    return (*_on_ranks(), *_on_norms(), *_on_likeness())
+
+
+def _on_ranks() -> tuple[Claim, ...]:
+    """The ranks and singular values of the layers."""
     return (
         Claim(
             id="deeper-first-rank-one",
@@ -186,6 +191,12 @@ def claims(_: Setting) -> tuple[Claim, ...]:
             measure=_worst("middle_rank", 2.0),
             expected=at_most(0.1, "1 + (σ₂/σ₁)², where the two are equal to ten per cent"),
         ),
+    )
+
+
+def _on_norms() -> tuple[Claim, ...]:
+    """The norms of the layers."""
+    return (
         Claim(
             id="deeper-equal-norms",
             sentence="All layers of a network have the same norm.",
@@ -204,6 +215,12 @@ def claims(_: Setting) -> tuple[Claim, ...]:
             measure=_worst("norm", np.sqrt(2)),
             expected=at_most(0.04, "the initial weights: 0.3² of a squared norm of 2"),
         ),
+    )
+
+
+def _on_likeness() -> tuple[Claim, ...]:
+    """How alike the two networks are."""
+    return (
         Claim(
             id="deeper-two-blocks",
             sentence="The ReLU network's middle layers are two blocks that are not negative.",

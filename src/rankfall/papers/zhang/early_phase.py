@@ -12,9 +12,9 @@ from rankfall.dynamics import flow
 from rankfall.loss import square
 from rankfall.network import Network
 from rankfall.papers.lab import Check, Claim, Experiment, at_least, at_most, finished
-from rankfall.theory.early_phase import Early, early
-from rankfall.theory.situation import Situation
-from rankfall.theory.white_course import time_course
+from rankfall.theory import Situation
+from rankfall.theory.mathematics import time_course
+from rankfall.theory.results import zhang_early_phase
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def _early(setting: Setting, data: Data, w: float, seed: int) -> xr.Dataset:
     dim, width = setting.dim, setting.width
     draw = Network.gaussian((dim, width, 1), slope=0.0, scale=1.0, seed=seed)
     network = Network([w * layer / np.linalg.norm(layer) for layer in draw.weights], slope=0.0)
-    known = early(Situation(network, data, square))
+    known = zhang_early_phase.early(Situation(network, data, square))
     ends = [_printed_window(data, w), known.window]
     run = flow(network, data, "square", ends[-1], record=ends, rtol=1e-9, measures=["weights"], show=False)
     first, second = np.split(finished(run)["weights"].values[1:], [network.weights[0].size], axis=1)
@@ -68,7 +68,7 @@ def _printed_window(data: Data, w: float) -> float:
     return float(np.log(1 / w) / (np.linalg.norm(beta(data)) + np.trace(covariance(data))))
 
 
-def _second_of_linear_flow(known: Early, ends: list[float]) -> np.ndarray:
+def _second_of_linear_flow(known: zhang_early_phase.Early, ends: list[float]) -> np.ndarray:
     singular = np.linalg.svd(known.linear(np.array(ends))[:, :, :-1], compute_uv=False)
     return np.asarray(singular[:, 1] / singular[:, 0])
 
@@ -132,6 +132,11 @@ EXACT = Check(
 
 def claims(setting: Setting) -> tuple[Claim, ...]:
     """Theorem 13, and what a longer window makes of it."""
+    return (*_on_the_window(setting), *_on_orders(), *_on_a_longer_window(setting))
+
+
+def _on_the_window(setting: Setting) -> tuple[Claim, ...]:
+    """Theorem 13, on the printed window."""
     least = np.format_float_scientific(setting.norms[-1], trim="-", exp_digits=1)
     return (
         Claim(
@@ -159,6 +164,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             ),
             note="The window is too short: in it the growing part grows by a factor of 1.7 to 2.3.",
         ),
+    )
+
+
+def _on_orders() -> tuple[Claim, ...]:
+    """The orders of the errors."""
+    return (
         Claim(
             id="steep-relu-order",
             sentence="On a steep line, too, the error of a ReLU network is of the order w.",
@@ -191,6 +202,13 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             certificate=EXACT,
             form="{:.2f}",
         ),
+    )
+
+
+def _on_a_longer_window(setting: Setting) -> tuple[Claim, ...]:
+    """What a longer window makes of it."""
+    least = np.format_float_scientific(setting.norms[-1], trim="-", exp_digits=1)
+    return (
         Claim(
             id="longer-window-error",
             sentence="Until the weights have grown by w^{−2/3} the error is at most a known multiple of w.",
@@ -226,7 +244,7 @@ THEOREM_13 = Experiment(
         "layers have the norm w, from 1e-2 to 1e-8. And a steep line: x = ±1, y = 10x, two neurons "
         "W₁ = W₂ᵀ = w(1, −1)ᵀ/√2, whose flow is known in closed form. The error is the distance of both "
         "layers to e^{cst} r₁(βᵀ/s, 1). The printed window ends at t = ln(1/w)/(s + Tr Σ), ours at "
-        "(2/3) ln(1/w)/(cs) (docs/theory/early_phase.md)."
+        "(2/3) ln(1/w)/(cs) (docs/theory/zhang_early_phase.md)."
     ),
 )
 

@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 
 from rankfall import plot
 from rankfall.data import Data, beta, hard_margin, symmetric_sine, symmetrise
-from rankfall.dynamics import descent, every, exact_flow
-from rankfall.dynamics.stepper import Optimiser
+from rankfall.dynamics import Optimiser, descent, every, exact_flow
 from rankfall.limits import limit
 from rankfall.network import Network
 from rankfall.papers.lab import (
@@ -27,8 +26,8 @@ from rankfall.papers.lab import (
     seed_lines,
     with_certificates,
 )
-from rankfall.theory.linear_equivalence import weight_error
-from rankfall.theory.white_course import time_course
+from rankfall.theory.mathematics import time_course
+from rankfall.theory.results import zhang_equivalence
 
 # --- Theorem 5, in discrete steps -------------------------------------------------------------------------
 
@@ -76,7 +75,7 @@ def run_steps(setting: StepSetting, seed: int) -> xr.Dataset:
                 np.array([errors(starts, data, "square"), errors(starts, labels, "logistic")]),
             ),
             "uneven": (("step", "share"), errors(uneven, data, "square")),
-            "foreseen": (("share",), [weight_error(share) for share in setting.shares]),
+            "foreseen": (("share",), [zhang_equivalence.weight_error(share) for share in setting.shares]),
         },
         {
             "loss": ["square", "logistic"],

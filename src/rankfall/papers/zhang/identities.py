@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rankfall import plot
-from rankfall.papers.lab import Check, Claim, Expected, Experiment, at_most, guide
+from rankfall.papers.lab import Check, Claim, Experiment, Interval, at_most, guide
 from rankfall.papers.zhang.equations import Sizes, any_weights, bounds, deep, rank_one
 
 PRINTED = ": printed"  # the ending of the names of formulas as they are printed
@@ -97,7 +97,7 @@ def _dots(ax: Axes, values: xr.DataArray, bound: float) -> None:
 
 # --- the claims ---------------------------------------------------------------------------------------------
 
-ROUNDING: Expected = at_most(
+ROUNDING: Interval = at_most(
     1e-12, "an identity: rounding, in sums of 80 samples and products of five layers"
 )
 
@@ -141,6 +141,20 @@ BOUND = at_most(1.0, "an inequality: the left side is at most the right one")
 def claims(setting: Setting) -> tuple[Claim, ...]:
     """Every lemma and equation, as it is printed."""
     return (
+        *_on_bounds(setting),
+        *_on_symmetric_data(),
+        *_on_the_early_phase(),
+        *_on_losses(),
+        *_on_rank_one(),
+        *_on_the_reduced_flow(),
+        *_on_white_inputs(),
+        *_on_depth(),
+    )
+
+
+def _on_bounds(setting: Setting) -> tuple[Claim, ...]:
+    """Bounds on the moments of the activations."""
+    return (
         Claim(
             "second-moment-bound",
             "The second moment of the hidden layer is at most ‖W₁‖² Tr Σ.",
@@ -166,6 +180,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             note="Errata E5, a misprint: with the missing factors the lemma holds. As printed one side grows "
             "like ‖x‖, the other like ‖x‖², which is false for short inputs.",
         ),
+    )
+
+
+def _on_symmetric_data() -> tuple[Claim, ...]:
+    """What the symmetry of the data gives."""
+    return (
         _holds(
             "half-space-moments",
             "On symmetric data the covariance and the correlation over any half-space are those over all "
@@ -190,6 +210,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             "(16a)",
             "(16b)",
         ),
+    )
+
+
+def _on_the_early_phase() -> tuple[Claim, ...]:
+    """The early phase."""
+    return (
         _holds(
             "output-norm-growth",
             "The growth of ‖W₂‖² is a linear network's, less a quartic term.",
@@ -210,6 +236,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             "(24b)",
             note="(24a) with the factors that Lemma 9 lacks; as printed its shapes do not fit (errata E5).",
         ),
+    )
+
+
+def _on_losses() -> tuple[Claim, ...]:
+    """The losses and their flows."""
+    return (
         _holds(
             "loss-splits",
             "On symmetric data the square loss is that of the linear part plus that of the even part.",
@@ -225,6 +257,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             "the label in its place",
             "Errata E2. As printed the flow does not know the sign of a label; eq. (10) has the same slip.",
         ),
+    )
+
+
+def _on_rank_one() -> tuple[Claim, ...]:
+    """Weights of rank one."""
+    return (
         _holds(
             "rank-one-linear",
             "With rank-one weights and equal halves a leaky network is a linear one, times (1+α)/2.",
@@ -239,6 +277,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             "(31)",
             "(33)",
         ),
+    )
+
+
+def _on_the_reduced_flow() -> tuple[Claim, ...]:
+    """The flow that is left of them."""
+    return (
         _holds(
             "square-flow-factors",
             "The flow of the square loss reduces to a linear network's with factors (1+α)/2.",
@@ -277,6 +321,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             "those with positive output weight",
             "Errata E3. The sum over both half-spaces is right all the same.",
         ),
+    )
+
+
+def _on_white_inputs() -> tuple[Claim, ...]:
+    """The time course for white inputs."""
+    return (
         _refuted(
             "time-course-start",
             "The time course starts at the map of the network, with u₀ = ‖W₁(0)‖.",
@@ -293,6 +343,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             "(38)",
             note="From any u₀ and r, at a random time: which u₀ belongs to a network is the question of E7.",
         ),
+    )
+
+
+def _on_depth() -> tuple[Claim, ...]:
+    """Deep networks."""
+    return (
         _holds(
             "deep-half-product",
             "Deep ReLU networks of rank one and two are linear maps: half the product of the layers.",

@@ -1,6 +1,6 @@
 """A linear and a ReLU network from the same small weights: how they are trained, measured and pictured.
 
-The inputs come with their mirror images, the target is w·x. What is predicted: docs/theory/deep_low_rank.md.
+The inputs come with their mirror images, the target is w·x. What is predicted: docs/theory/zhang_deep.md.
 """
 
 import warnings
@@ -15,7 +15,7 @@ from rankfall.data import Data
 from rankfall.dynamics import FlowWarning, Until, flow
 from rankfall.network import Network
 from rankfall.papers.lab import finished
-from rankfall.theory.deep_form import outside
+from rankfall.theory.mathematics import outside
 
 NETWORKS = {"linear": 1.0, "ReLU": 0.0}  # and their slopes
 LATEST = 1e5  # long after every run has ended

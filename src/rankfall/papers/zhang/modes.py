@@ -14,8 +14,8 @@ from rankfall.dynamics import exact_flow
 from rankfall.loss import square
 from rankfall.network import Network
 from rankfall.papers.lab import Claim, Experiment, at_least, at_most, finished, near, seed_lines
-from rankfall.theory.independent_modes import course, modes
-from rankfall.theory.situation import Situation
+from rankfall.theory import Situation
+from rankfall.theory.results import zhang_modes
 
 SEEN = 0.02  # of the height of a printed panel: about the width of its lines
 SETS = {"pair": orthogonal_pair(), "xor": xor()}
@@ -56,8 +56,10 @@ def _modes(data: Data, times: np.ndarray, network: Network) -> dict[str, Any]:
         network, data, "square.sum", times[-1], record=times, measures=["loss", "outputs"], show=False
     )
     loss, outputs = finished(run).loss.values, run["outputs"].values
-    starts = ((modes(s) ** 2).sum(axis=0), _all_weights(s))
-    linear = [((data.y - course(times, data.y, s.norms, u2)) ** 2).sum(axis=1) / 2 for u2 in starts]
+    starts = ((zhang_modes.modes(s) ** 2).sum(axis=0), _all_weights(s))
+    linear = [
+        ((data.y - zhang_modes.course(times, data.y, s.norms, u2)) ** 2).sum(axis=1) / 2 for u2 in starts
+    ]
     first = run.network.weights[0]
     lengths = np.linalg.norm(first, axis=1)
     cosines = first @ (s.x / s.norms[:, None]).T / lengths[:, None]
@@ -68,7 +70,7 @@ def _modes(data: Data, times: np.ndarray, network: Network) -> dict[str, Any]:
         "loss": loss,
         "linear": linear,
         "apart": [np.abs(loss - total).max() / loss[0] for total in linear],
-        "naive": np.abs(outputs - course(times, data.y, s.norms, _first_sight(s))).max(),
+        "naive": np.abs(outputs - zhang_modes.course(times, data.y, s.norms, _first_sight(s))).max(),
         "off": np.linalg.norm(lengths * sines) / np.linalg.norm(first),
         "along": squares * s.norms / np.abs(data.y),
         "weights": first,
@@ -136,6 +138,11 @@ def _draw_losses(ax: Axes, times: np.ndarray, runs: xr.Dataset) -> None:
 
 def claims(setting: Setting) -> tuple[Claim, ...]:
     """Every point has a linear network, and neurons, of its own; and what does not follow."""
+    return (*_on_losses(), *_on_neurons(), *_on_limits())
+
+
+def _on_losses() -> tuple[Claim, ...]:
+    """The losses."""
     return (
         Claim(
             id="pair-two-linear-networks",
@@ -165,6 +172,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             note="A ReLU network has half or a quarter of its neurons for a point, and is late by "
             "ln(U²/u²)/(2|y|‖x‖). The caption must mean linear networks of the matching size.",
         ),
+    )
+
+
+def _on_neurons() -> tuple[Claim, ...]:
+    """The neurons."""
+    return (
         Claim(
             id="neurons-along-points",
             sentence="At convergence every neuron of the first layer lies along one of the points.",
@@ -183,6 +196,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             expected=near(1.0, 2e-3, "the initial weights, and what is left to learn at the end of the run"),
             form="{:.5f}",
         ),
+    )
+
+
+def _on_limits() -> tuple[Claim, ...]:
+    """What does not follow."""
+    return (
         Claim(
             id="first-sight-fails",
             sentence="First sight does not decide: neurons that see two points at the start count too.",
@@ -190,7 +209,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             metric="largest error of f if only neurons that see x at the start and have its sign are counted",
             measure=lambda runs: runs.naive.transpose("seed", "set"),
             expected=at_least(1e-3, "a thousand times what the course with those neurons leaves, 1e-6"),
-            note="Such a neuron lets go of a point, or sticks to its kink: docs/theory/independent_modes.md.",
+            note="Such a neuron lets go of a point, or sticks to its kink: docs/theory/zhang_modes.md.",
         ),
         Claim(
             id="one-label-together",
@@ -219,7 +238,7 @@ FIGURE_4 = Experiment(
         "0.001, summed square loss, the flow exact at the kinks. The linear networks have one sample each. "
         "The caption does not say what they start from; two readings are run: the parts of the ReLU "
         "network's neurons that end with the point, or all weights at once. In both the linear course is the "
-        "logistic curve |y|/(1 + (|y|/(u²‖x‖) − 1)e^{−2|y|‖x‖t}) (docs/theory/independent_modes.md)."
+        "logistic curve |y|/(1 + (|y|/(u²‖x‖) − 1)e^{−2|y|‖x‖t}) (docs/theory/zhang_modes.md)."
     ),
 )
 

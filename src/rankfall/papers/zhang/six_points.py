@@ -8,11 +8,11 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.optimize import lsq_linear
-from scipy.special import expit
 
 from rankfall import plot
 from rankfall.data import Data, six_points
 from rankfall.dynamics import Until, descent, exact_flow, linear
+from rankfall.loss import named, square
 from rankfall.network import Network, with_origin
 from rankfall.papers.lab import Claim, Experiment, at_least, at_most, finished, near, seed_lines
 from rankfall.papers.zhang.expressivity import draw_output
@@ -51,22 +51,13 @@ class Setting:
 # What is predicted: the loss as a convex function of the outputs, over spans of functions
 
 
-def pulls(f: np.ndarray, y: np.ndarray, loss: str) -> np.ndarray:
-    """How strongly each sample pulls its output: -dL/df, before the mean."""
-    return np.asarray(y - f if loss == "square" else y * expit(-y * f))
-
-
-def mean_loss(f: np.ndarray, y: np.ndarray, loss: str) -> float:
-    """The mean loss of the outputs."""
-    return float(((f - y) ** 2 / 2 if loss == "square" else np.logaddexp(0, -y * f)).mean())
-
-
 def best(span: np.ndarray, y: np.ndarray, loss: str) -> np.ndarray:
     """The outputs of the least loss among those in the span of the columns, by Newton's method."""
-    f = np.zeros(len(y))
+    f, kind = np.zeros(len(y)), named(loss)
     for _ in range(50):
-        curvature = np.ones(len(y)) if loss == "square" else expit(y * f) * expit(-y * f)
-        f = f + span @ np.linalg.solve((span.T * curvature) @ span, span.T @ pulls(f, y, loss))
+        pulls = kind.pulls(f, y)
+        curvature = np.ones(len(y)) if loss == "square" else y * pulls * kind.of_margin.steepness(y * f)
+        f = f + span @ np.linalg.solve((span.T * curvature) @ span, span.T @ pulls)
     return f
 
 
@@ -83,7 +74,7 @@ def escape_rate(data: Data, loss: str) -> float:
     first order for the square loss.
     """
     f = best(halves(data), data.y, loss)
-    return float(-np.mean(pulls(f, data.y, loss) * np.maximum(data.x[:, 1], 0)))
+    return float(-np.mean(named(loss).pulls(f, data.y) * np.maximum(data.x[:, 1], 0)))
 
 
 def roomiest(data: Data) -> float:
@@ -109,7 +100,7 @@ def resting(network: Network, data: Data, loss: str) -> float:
     at its kink, and these pull against its sign, then by convexity no network nearby has a smaller loss.
     """
     first, second = (np.asarray(w) for w in network.weights)
-    p = pulls(_outputs(network, data.x), data.y, loss)
+    p = named(loss).pulls(_outputs(network, data.x), data.y)
     force = p[:, None] * data.x / data.n
     cosine = first @ data.x.T / np.linalg.norm(first, axis=1)[:, None] / np.linalg.norm(data.x, axis=1)
     worst = 0.0
@@ -203,7 +194,7 @@ def _flow(setting: Setting, network: Network, data: Data, loss: str, end: float)
         )
     )
     told = best(halves(data), data.y, loss)
-    level = mean_loss(told, data.y, loss)
+    level = float(named(loss)(told, data.y))
     on = _flattest(run.loss.values, level)
     there = _network(run.weights.values[on], setting.width)
     straight = best(data.x, data.y, loss)
@@ -263,7 +254,7 @@ def _crossing(flow: xr.Dataset) -> float:
 def _length(setting: Setting, network: Network, asymmetry: float) -> float:
     """When the flow of the square loss has left its plateau: at half of the plateau's loss."""
     data = six_points(asymmetry)
-    half = mean_loss(best(halves(data), data.y, "square"), data.y, "square") / 2
+    half = float(square(best(halves(data), data.y, "square"), data.y)) / 2
     until, rtol = Until(time=setting.longest / asymmetry, loss=half), setting.rtol
     run = finished(
         exact_flow(network, data, "square", until, measures=["loss"], record=linear(2), rtol=rtol, show=False)
@@ -401,7 +392,11 @@ def _draw_lengths(ax: Axes, runs: xr.Dataset) -> None:
 
 def claims(setting: Setting) -> tuple[Claim, ...]:
     """The plateau, what comes after it, and how long it lasts."""
-    smallest = " to ".join(f"{asymmetry:g}" for asymmetry in setting.asymmetries[:2])
+    return (*_on_the_plateau(setting), *_on_the_end(), *_on_the_length(setting))
+
+
+def _on_the_plateau(setting: Setting) -> tuple[Claim, ...]:
+    """The plateau."""
     return (
         Claim(
             id="long-plateau",
@@ -430,6 +425,12 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             expected=near(1.0, 1e-4, "the growing neurons have gained less than that", form="{:g}"),
             form="{:.7f}",
         ),
+    )
+
+
+def _on_the_end() -> tuple[Claim, ...]:
+    """What comes after it."""
+    return (
         Claim(
             id="loss-falls-after-plateau",
             sentence="After the plateau the loss falls to zero: the network finds a nonlinear solution.",
@@ -472,6 +473,13 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             measure=lambda runs: _those(runs.closest / runs.roomiest, _escaped(runs)),
             expected=at_most(0.5, "less than half of the room that there is, our reading"),
         ),
+    )
+
+
+def _on_the_length(setting: Setting) -> tuple[Claim, ...]:
+    """How long it lasts."""
+    smallest = " to ".join(f"{asymmetry:g}" for asymmetry in setting.asymmetries[:2])
+    return (
         Claim(
             id="escape-rate",
             sentence=(

@@ -15,8 +15,8 @@ from rankfall.network import Network
 from rankfall.papers.lab import Claim, Experiment, at_most, finished, guide, near
 from rankfall.papers.zhang import closed_form, early_phase, equivalence
 from rankfall.papers.zhang.closed_form import same_moments, share_of
-from rankfall.theory.linear_equivalence import weight_error
-from rankfall.theory.white_course import effective_start, time_course
+from rankfall.theory.mathematics import effective_start, time_course
+from rankfall.theory.results import zhang_equivalence
 
 SEEN = 0.02  # of the height of a printed panel: about the width of its lines
 LINEAR = 1.0  # the slope of the linear network
@@ -115,7 +115,7 @@ def drift(times: np.ndarray, data: Data, linear: Network, slope: float) -> np.nd
 
     Let P and M be the squared norms of the positive and the negative half. The even part pulls their
     difference to zero, $\dot D = -2\kappa (P+M) D$ for $D = (P-M)/(P+M)$, $\kappa = (1-\alpha)^2/4$
-    (docs/theory/time_course.md); and $c (P+M)$ is the logistic curve of the map. So
+    (docs/theory/zhang_time_course.md); and $c (P+M)$ is the logistic curve of the map. So
     $D = D_0 (1 + (u_0^2/s) e^{2 s t})^{-\kappa/c^2}$ at the linear network's time t, and the error is
     $|D - D_0|/2$.
     """
@@ -263,7 +263,7 @@ def run_draws(setting: DrawSetting, seed: int) -> xr.Dataset:
             "error": ("time", _error(relu, linear)),
             "apart": ("time", (loss - linear_loss) / (loss[0] - least_squares_floor(data))),
             "share": share,
-            "foreseen": weight_error(share),
+            "foreseen": zhang_equivalence.weight_error(share),
             "floor": least_squares_floor(data),
         },
         {"time": np.linspace(0.0, setting.end, setting.records)},
@@ -306,6 +306,11 @@ def _largest(runs: xr.Dataset) -> xr.DataArray:
 
 def claims_draws(setting: DrawSetting) -> tuple[Claim, ...]:
     """How far the weights and the losses are from the linear network's, draw by draw."""
+    return (*_on_weights(setting), *_on_draws(setting))
+
+
+def _on_weights(setting: DrawSetting) -> tuple[Claim, ...]:
+    """How far the weights are from those of the linear network."""
     return (
         Claim(
             id="journal-weight-error",
@@ -349,6 +354,12 @@ def claims_draws(setting: DrawSetting) -> tuple[Claim, ...]:
             ),
             expected=near(1.0, 0.47, "three standard deviations, 1/√40 each, for 20 draws"),
         ),
+    )
+
+
+def _on_draws(setting: DrawSetting) -> tuple[Claim, ...]:
+    """The losses, draw by draw."""
+    return (
         Claim(
             id="draws-collapse",
             sentence="The losses of the ReLU and the linear network collapse in every draw.",

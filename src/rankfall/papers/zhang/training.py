@@ -15,7 +15,7 @@ from rankfall.papers.lab import Claim, Experiment, at_least, at_most, finished, 
 from rankfall.papers.zhang import equivalence
 from rankfall.papers.zhang.closed_form import same_moments, share_of
 from rankfall.papers.zhang.equivalence import ROUNDING, draw_errors, penalised, recorded, weight_errors
-from rankfall.theory.linear_equivalence import weight_error
+from rankfall.theory.results import zhang_equivalence
 from rankfall.trajectory import Trajectory
 
 SEEN = 0.02  # of the height of a printed panel: about the width of its lines
@@ -190,7 +190,7 @@ def run_scales(setting: ScaleSetting, seed: int) -> xr.Dataset:
     networks = [Network.gaussian(widths, 0.0, np.sqrt(2) * scale, seed) for scale in scales]
     runs = _against_twins(networks, data, [setting.step] * len(scales), setting.steps, setting.records)
     labelled = runs.rename(run="scale").assign_coords(scale=list(scales))
-    return labelled.assign(foreseen=weight_error(share_of(data, networks[0])))
+    return labelled.assign(foreseen=zhang_equivalence.weight_error(share_of(data, networks[0])))
 
 
 def _against_twins(
