@@ -167,6 +167,27 @@ def test_a_look_that_raises_ends_the_block_once():
     assert looks == [True]
 
 
+def test_a_block_that_swallows_ctrl_c_is_ended_all_the_same():
+    """Compiled code that calls back into Python prints an exception there, and goes on."""
+    swallowed = []
+
+    def work():
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(FAR)
+
+    def stubborn():
+        try:
+            work()
+        except KeyboardInterrupt:
+            swallowed.append(True)
+        time.sleep(FAR)
+
+    with pytest.raises(KeyboardInterrupt), watched(lambda: None):
+        stubborn()
+    assert swallowed == [True]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 @pytest.mark.parametrize("seconds", [0.0, -1.0, np.nan])
 def test_seconds_that_are_not_positive_are_refused(situation, seconds):
     with pytest.raises(ValueError, match="the seconds must be positive"):
