@@ -18,7 +18,7 @@ from rankfall.measure._fit import (
     with_weights,
 )
 from rankfall.measure._linearity import distance_to_twin, fresh_linearity, linearity
-from rankfall.measure._matrix import RANK, Spectrum
+from rankfall.measure._matrix import RANK, Spectrum, stable_rank_of_gram
 from rankfall.measure._neurons import (
     activation_patterns,
     balance,
@@ -84,6 +84,7 @@ __all__ = [
     "singular_values",
     "smoothed_margin",
     "stable_rank",
+    "stable_rank_of_gram",
     "test_accuracy",
     "test_loss",
     "weights",

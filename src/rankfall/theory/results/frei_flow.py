@@ -17,6 +17,7 @@ from rankfall.data import Data, HardMargin, hard_margin_of_gram
 from rankfall.judge import at_most
 from rankfall.limits import Limit, Optimal, limit
 from rankfall.loss import exponential, square
+from rankfall.measure import Spectrum
 from rankfall.network import Network
 from rankfall.theory.core import conditions, ending
 from rankfall.theory.core.evidence import Evidence, Unmeasurable
@@ -158,8 +159,7 @@ def _near_svm(s: Situation, svm: HardMargin) -> Prediction:
 
 
 def _third(e: Evidence) -> float:
-    singular = np.linalg.svd(e.last.w, compute_uv=False)
-    return float(singular[2] / singular[0]) if len(singular) > 2 else 0.0
+    return float(Spectrum.of(e.last.w).share(3))
 
 
 def _optimal(e: Evidence) -> float:

@@ -18,7 +18,7 @@ from rankfall.dynamics import flow
 from rankfall.judge import Interval
 from rankfall.limits import Limit
 from rankfall.loss import exponential, square
-from rankfall.measure import balance_matrices, conserved, conserved_layers
+from rankfall.measure import Spectrum, balance_matrices, conserved, conserved_layers
 from rankfall.network import Network
 from rankfall.theory.core import conditions
 from rankfall.theory.core.evidence import Evidence, Unmeasurable
@@ -181,8 +181,7 @@ def _least_alignment(e: Evidence) -> np.ndarray:
 
 
 def _last_stable_ranks(e: Evidence) -> np.ndarray:
-    squares = [np.linalg.svd(e.network.weights[k - 1], compute_uv=False) ** 2 for k in tail_layers(e.start)]
-    return np.array([(square / square[0]).sum() for square in squares])
+    return np.array([Spectrum.of(e.network.weights[k - 1]).stable_rank for k in tail_layers(e.start)])
 
 
 def _most_stable_rank(e: Evidence) -> np.ndarray:

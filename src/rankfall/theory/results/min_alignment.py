@@ -17,6 +17,7 @@ from rankfall.dynamics import exact_flow
 from rankfall.judge import Interval, at_most
 from rankfall.limits import Limit
 from rankfall.loss import exponential, square
+from rankfall.measure import Spectrum
 from rankfall.network import Network
 from rankfall.theory.core import conditions
 from rankfall.theory.core.evidence import Evidence, Unmeasurable
@@ -201,8 +202,7 @@ def _largest_angle(early: EarlyFlow, w: np.ndarray) -> float:
 
 
 def _lesser(w: np.ndarray, a: np.ndarray) -> np.ndarray:
-    singular = [np.linalg.svd(w[sign * a > 0], compute_uv=False) for sign in (1, -1)]
-    return np.array([(values[1:] ** 2).sum() for values in singular])
+    return np.array([Spectrum.of(w[sign * a > 0]).excess for sign in (1, -1)])
 
 
 def _runs(s: Situation) -> Trajectory | Limit:

@@ -16,6 +16,7 @@ from rankfall.data import Data, hard_margin_of_gram
 from rankfall.judge import Interval, at_most
 from rankfall.limits import kkt_distance
 from rankfall.loss import exponential, square
+from rankfall.measure import Spectrum
 from rankfall.network import Network
 from rankfall.theory.core import conditions, ending
 from rankfall.theory.core.evidence import Evidence, Unmeasurable
@@ -216,8 +217,7 @@ def _strengths(e: Evidence) -> np.ndarray:
 
 def _second_values(e: Evidence) -> list[float]:
     blocks = [e.last.w[sign * e.situation.a > 0] for sign in (1, -1)]
-    singular = [np.linalg.svd(block, compute_uv=False) for block in blocks]
-    return [float(v[1] / v[0]) if len(v) > 1 and v[0] > 0 else 0.0 for v in singular]
+    return [Spectrum.of(block).share(2) for block in blocks]
 
 
 def _active(e: Evidence) -> np.ndarray:

@@ -18,6 +18,7 @@ from rankfall.data import Data
 from rankfall.dynamics import Until, flow
 from rankfall.judge import Interval, at_most
 from rankfall.loss import exponential, square
+from rankfall.measure import Spectrum
 from rankfall.network import Network
 from rankfall.theory.core import conditions
 from rankfall.theory.core.evidence import Evidence, Unmeasurable
@@ -112,14 +113,14 @@ def predictions(s: Situation) -> Iterator[Prediction]:
         "singular values",
         f"the middle layers end with {rank} singular value{'s' * (rank > 1)} of {one:.4g}",
         np.full((depth - 2, rank), one),
-        lambda e: [np.linalg.svd(m, compute_uv=False)[:rank] for m in layers(e)[1:-1]],
+        lambda e: [Spectrum.of(m).values[:rank] for m in layers(e)[1:-1]],
         weyl,
     )
     yield Prediction(
         "stable ranks",
         f"the stable rank of the first layer ends at 1, of the middle ones at {rank}",
         np.array([1.0, *[float(rank)] * (depth - 2)]),
-        lambda e: [np.sum(m**2) / np.linalg.norm(m, 2) ** 2 for m in layers(e)[:-1]],
+        lambda e: [Spectrum.of(m).stable_rank for m in layers(e)[:-1]],
         lambda e: scaled(weyl(e), 2),
     )
     says = f"f(x) = w.x for every x, with the least-squares solution w of norm {np.linalg.norm(w):.4g}"

@@ -18,6 +18,7 @@ from rankfall.dynamics import flow
 from rankfall.judge import Interval, at_most
 from rankfall.limits import Limit
 from rankfall.loss import logistic, square
+from rankfall.measure import Spectrum
 from rankfall.network import Network
 from rankfall.theory.core import conditions
 from rankfall.theory.core.evidence import Evidence, Unmeasurable
@@ -206,8 +207,7 @@ def _amplitudes(e: Evidence, known: Early) -> np.ndarray:
 
 
 def _second_singular_value(e: Evidence, known: Early) -> float:
-    singular = np.linalg.svd(_weights(e, known)[-1, :, :-1], compute_uv=False)
-    return float(singular[1] / singular[0]) if len(singular) > 1 else 0.0
+    return float(Spectrum.of(_weights(e, known)[-1, :, :-1]).share(2))
 
 
 def _steps(e: Evidence, known: Early, bound: float) -> Interval:
