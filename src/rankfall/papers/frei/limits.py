@@ -230,7 +230,7 @@ def _orthogonal(setting: Setting, slope: float, positive: int) -> tuple[float, f
 
 # --- the claims -------------------------------------------------------------------------------------------
 
-NEARLY_ORTHOGONAL = orthogonal_enough(lambda runs: runs.p)
+NEARLY_ORTHOGONAL = orthogonal_enough(lambda runs: runs.p, "p(X) ≥ 3/γ³, as Theorem 3.2 asks")
 CERTIFIED = all_certified()
 ROUNDING = "exact in the limit; a hundred times the residual 1e-10 that a certified limit may have"
 

@@ -11,7 +11,14 @@ from rankfall.judge import (
     between,
     near,
 )
-from rankfall.papers.lab._checks import all_certified, all_reached, orthogonal_enough, power_law
+from rankfall.papers.lab._checks import (
+    all_certified,
+    all_reached,
+    orthogonal_enough,
+    power_law,
+    small_residuals,
+    superscript,
+)
 from rankfall.papers.lab._claim import VERDICTS, Claim, Judged
 from rankfall.papers.lab._code import code_of_all, code_of_runs, digest, module_of
 from rankfall.papers.lab._drawing import guide, seed_lines
@@ -67,6 +74,8 @@ __all__ = [
     "power_law",
     "refuting",
     "seed_lines",
+    "small_residuals",
+    "superscript",
     "text_of",
     "unpacked",
     "values",

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from rankfall.judge import Check, at_least
+from rankfall.judge import Check, at_least, at_most
 
 Take = Callable[[xr.Dataset], Any]
 
@@ -22,9 +22,26 @@ def all_reached(take: Take = lambda runs: runs.certified) -> Check:
     return Check("limits reached (1: yes)", take, at_least(1, "every flow comes to its limit"), "{:.0f}")
 
 
-def orthogonal_enough(take: Take, because: str = "p(X) ≥ 3/γ³, as Theorem 3.2 asks") -> Check:
-    """The data are as nearly orthogonal as the theorem asks: `take` gives p(X) over what it needs."""
-    return Check("p(X) over the least that the theorem allows", take, at_least(1, because))
+def small_residuals(take: Take = lambda runs: runs.residual) -> Check:
+    """The residuals of the limits are those of certificates: `take` gives the largest of each."""
+    because = "the largest that a certificate allows"
+    return Check("largest residual of a KKT condition", take, at_most(1e-10, because))
+
+
+def orthogonal_enough(
+    take: Take,
+    because: str,
+    metric: str = "p(X) over the least that the theorem allows",
+    least: float = 1.0,
+    form: str = "{:.4g}",
+) -> Check:
+    """The data are as nearly orthogonal as a theorem asks, by its own measure: `take` gives that."""
+    return Check(metric, take, at_least(least, because, form=form), form)
+
+
+def superscript(number: float) -> str:
+    """The number, rounded, as an exponent in plain text: -12 is ⁻¹²."""
+    return str(round(number)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def power_law(x: ArrayLike, y: ArrayLike, axis: int = 0) -> np.ndarray:
