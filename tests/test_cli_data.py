@@ -137,7 +137,7 @@ def test_ctrl_c_is_a_sentence_and_nothing_is_left(rankfall, tmp_path, monkeypatc
 
     monkeypatch.setattr(download, "_transfer", interrupted)
     answer = rankfall("data", "get", "mnist")
-    assert answer.code == 130
+    assert answer.code == 3
     assert answer.err == "rankfall: stopped. What was complete is kept, nothing else is left.\n"
     assert [path.name for path in (tmp_path / "cache").rglob("*")] == [".lock"]
 

@@ -258,7 +258,7 @@ def test_targets_that_fit_pass(loss, y, outputs):
         (exponential, np.arange(7.0), 1, r"the exponential loss needs labels.*0, 1, 2, 3, 4, \.\.\."),
         (logistic, np.ones(4), 1, r"all 4 labels are 1: the logistic loss needs two classes"),
         (logistic, np.stack([SIGNS, SIGNS], axis=1), 2, "for one output; for 2 use 'cross_entropy'"),
-        (cross_entropy, CLASSES, 1, "one output a class, so two at least; for one use 'logistic'"),
+        (cross_entropy, CLASSES, 1, "one output per class, and so at least two; for one use 'logistic'"),
         (cross_entropy, CLASSES, 2, "needs class numbers 0 to 1, but the targets reach from 0 to 2"),
         (cross_entropy, SIGNS, 2, "class numbers 0 to 1, but the targets reach from -1 to 1"),
         (cross_entropy, np.array([0.5, 1.0]), 2, "needs class numbers"),

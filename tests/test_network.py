@@ -298,7 +298,7 @@ EYE = np.eye(2)
         (lambda: Network.fixed_second_layer((3, 4, 1), 0.0, 1.0, 0, positive=5), "between 0 and 4"),
         (lambda: Network.fixed_second_layer((3, 4, 2), 0.0, 1.0, 0), r"two layers: widths \(d, m, 1\)"),
         (lambda: Network.constant_second_layer((3, 4), 0.0, 1.0, 0), r"widths \(d, m, outputs\)"),
-        (lambda: Network.rank_one((3, 1, 1), 0.0, 1.0, 0), "two neurons at least"),
+        (lambda: Network.rank_one((3, 1, 1), 0.0, 1.0, 0), "at least two neurons"),
         (lambda: Network.rank_one((3, 4, 1), 0.0, 1.0, 0, direction=[1.0, 0.0]), "a vector of 3 numbers"),
         (lambda: Network.rank_one((3, 4, 1), 0.0, 1.0, 0, direction=[0.0] * 3), "not all zero"),
         (lambda: Network.gaussian((3, 4, 4, 1), 0.0, 1.0, 0).linear_twin(), "fact about two-layer networks"),

@@ -145,7 +145,7 @@ def _check_signs(y: np.ndarray, outputs: int, name: str) -> None:
 def _check_classes(y: np.ndarray, outputs: int) -> None:
     if outputs < 2:
         raise ValueError(
-            "the cross_entropy loss needs one output a class, so two at least; for one use 'logistic'."
+            "the cross_entropy loss needs one output per class, and so at least two; for one use 'logistic'."
         )
     if y.ndim != 1 or (y != np.round(y)).any() or y.min() < 0 or y.max() >= outputs:
         raise ValueError(

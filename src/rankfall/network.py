@@ -407,7 +407,7 @@ class Network(eqx.Module):
         """
         dim, width = _two_layers(widths, "rank_one", outputs=1)
         if width < 2:
-            raise ValueError("rank_one needs two neurons at least: one of each sign.")
+            raise ValueError("rank_one needs at least two neurons, one of each sign.")
         rng = _rng(seed)
         second = np.abs(rng.normal(size=width))
         halves = np.arange(width) < width // 2

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import TypeVar
 
 from rankfall import progress as progress_module
@@ -20,7 +21,7 @@ from rankfall.progress import PAUSE, progress
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-DEATHS = 3  # so many times dead workers are replaced
+DEATHS = 3  # how many times dead workers are replaced
 SETTINGS = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
@@ -37,7 +38,7 @@ class SweepWarning(UserWarning):
 
 @contextmanager
 def processes(count: int | None = None) -> Iterator[ProcessPoolExecutor]:
-    """An executor of `count` processes (one a core if not said), each with one thread for linear algebra.
+    """An executor of `count` processes (by default one per core), each with one thread for linear algebra.
 
     What one of them compiles the others need not. When the block is left by an error or by Ctrl-C, they are
     stopped at once; when this process dies, they end too.
@@ -75,8 +76,6 @@ def _environment() -> Iterator[None]:
 
 
 def _start_worker() -> None:
-    from threading import Thread
-
     os.environ.setdefault(THREADS, SETTINGS[THREADS])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which stops its workers
     Thread(target=_end_with_the_parent, daemon=True).start()

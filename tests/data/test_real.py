@@ -108,8 +108,8 @@ def test_a_mean_or_deviation_that_is_none_is_refused(small_cifar, mean, std):
     [
         (b"", "no IDX file"),
         (b"\0\0\x0d\x01" + b"\0" * 8, "no IDX file of unsigned bytes: it starts with '00000d01'"),
-        (struct.pack(">2I", 2049, 3) + b"12", r"announces an array of shape \(3,\), but 2 bytes follow"),
-        (struct.pack(">2I", 2051, 3), "announces"),
+        (struct.pack(">2I", 2049, 3) + b"12", r"should have an array of shape \(3,\), but 2 bytes follow"),
+        (struct.pack(">2I", 2051, 3), "should have an array"),
     ],
 )
 def test_an_idx_file_whose_header_does_not_fit_is_refused(content, sentence):

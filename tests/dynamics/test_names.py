@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from rankfall import Data, Network, descent, exact_flow, flow, measure
+from rankfall.limits import kkt_distance
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(11, 3)), np.resize([1.0, -1.0], 11)  # sizes of no other test: all is compiled here
@@ -43,6 +44,9 @@ CALLS = {
         measure.test_accuracy(net, data),
     ),
     "measures of networks": lambda net, data: (measure.stable_rank(net), measure.balance_matrices(net)),
+    "distance to a KKT point": lambda net, data: kkt_distance(
+        net, Data(data.x, np.sign(net(data.x)), data.name)
+    ),
     "outputs": lambda net, data: (net(data.x), measure.parameter_norm(net)),
 }
 

@@ -179,7 +179,7 @@ def test_the_advice_for_symmetric_data_names_the_share_that_a_linear_map_explain
 
 
 def test_advice_of_what_applies_comes_first_and_then_what_cannot_be_learned():
-    near = Advice(Subject.WHAT_CAN_BE_LEARNED, "near", "symmetric data: 0.1, needs <= 1e-12")
+    near = Advice(Subject.WHAT_CAN_BE_LEARNED, "near", "symmetric data: 0.1, needs ≤ 1e-12")
     found = [near, *(Advice(subject, subject.name) for subject in reversed(Subject))]
     while found:
         best = min(found, key=lambda a: (bool(a.violation), list(Subject).index(a.subject)))

@@ -83,7 +83,7 @@ def test_gaussian_data_are_told_to_be_outside_and_are_compared_all_the_same():
     network = rf.Network.fixed_second_layer((784, 20, 1), slope=0.01, sigma=1e-4, seed=0)
     here = assess(network, data, "exponential")["frei_flow"]
     assert here.status == "applies up to a violation"
-    assert "needs >= 3e+06" in here.why
+    assert "needs ≥ 3e+06" in here.why
     verification = here.verify(rf.limit(network, data, optimality=False, show=False))
     assert verification.verdict == "outside its hypotheses"
     assert verification["equal margins"].agrees  # margins are equal all the same,

@@ -42,7 +42,7 @@ class Certificate:
         - `data`: put the data into the file; if not, whoever checks it needs them too.
         """
         told: dict[str, Any] = {
-            "format": "rankfall certificate",
+            "format": check.FORMAT,
             "version": 1,
             "problem": problem.document(data),
             "point": None if point is None else point.document(),
@@ -78,7 +78,7 @@ class Certificate:
             document = check.parse(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, check.Malformed) as error:
             raise ValueError(f"{path} is not a certificate that can be read: {error}") from None
-        if not isinstance(document, dict) or document.get("format") != "rankfall certificate":
+        if not isinstance(document, dict) or document.get("format") != check.FORMAT:
             raise ValueError(f"{path} is not a rankfall certificate.")
         return cls(document, foreign=True)
 

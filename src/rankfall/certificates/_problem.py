@@ -116,7 +116,7 @@ class Problem:
             "data": about,
             "bias": bool(self.bias),
             "slope": self.slope.hex(),
-            "trained": "both layers" if self.second is None else "first layer",
+            "trained": check.BOTH if self.second is None else check.FIRST,
             "second_layer": None if self.second is None else hexes(self.second),
             "width": int(self.width),
             "loss": self.loss,

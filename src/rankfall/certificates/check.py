@@ -36,7 +36,9 @@ PRIME = 2**61 - 1
 CORNERS = 14  # support vectors of one class up to which all corners are looked at
 DEEPEST = 20  # levels of nesting in a document
 NUMERAL, DIGITS = 100, 100_000  # characters of a number of JSON, and hexadecimal digits of an integer
-UNKNOWNS = {"first layer": 200_000, "both layers": 1_000}  # multipliers, kinks and amplitudes
+FORMAT = "rankfall certificate"
+FIRST, BOTH = "first layer", "both layers"  # which of them are trained
+UNKNOWNS = {FIRST: 200_000, BOTH: 1_000}  # multipliers, kinks and amplitudes
 COUPLED = 5_000  # unknowns whose equations are looked at as a whole
 MEMORY, WORK = 2**33, 2**34  # bits that a matrix may take, and bits that an elimination may multiply
 Data = tuple[Sequence[Sequence[float]], Sequence[float]]
@@ -96,13 +98,13 @@ WORDS = {int: "a whole number", str: "text", dict: "an object"}
 NUMBERS = {None: [double]}  # a list of doubles, or null
 SAMPLES = {"name": str, "samples": int, "features": int, "sha256": str, "x?": [[double]], "y?": [double]}
 FORM = {
-    "format": ("rankfall certificate",),
+    "format": (FORMAT,),
     "version": (1,),
     "problem": {
         "data": SAMPLES,
         "bias": (False, True),
         "slope": double,
-        "trained": ("first layer", "both layers"),
+        "trained": (FIRST, BOTH),
         "second_layer": NUMBERS,
         "width": int,
         "loss": ("exponential", "logistic"),
@@ -310,7 +312,7 @@ class Problem:
         expect(same, "the data are not those of the sha256 in the certificate.")
         expect({*y} <= {1.0, -1.0}, "the labels must be -1 and +1.")
         expect(0 <= told["slope"] <= 1, "the slope must be from 0 to 1.")
-        self.both, second = told["trained"] == "both layers", told["second_layer"]
+        self.both, second = told["trained"] == BOTH, told["second_layer"]
         fits = second is None if self.both else second is not None and len(second) == told["width"]
         expect(fits, "'second_layer' must be null or 'width' numbers, as 'trained' says.")
         self.n, self.d, self.y = len(x), len(x[0]), [int(label) for label in y]

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankfall.cli.output import NO_ANSWER
+
 if TYPE_CHECKING:
     from rankfall.data import RealSet
 
@@ -68,7 +70,7 @@ def get(
             print(f"{each.name}: {done}, in {folder() / each.name}", flush=True)
     except KeyboardInterrupt:
         print("rankfall: stopped. What was complete is kept, nothing else is left.", file=sys.stderr)
-        raise typer.Exit(130) from None
+        raise typer.Exit(NO_ANSWER) from None
     if failures:
         raise ValueError("\n".join(failures))
 
@@ -105,7 +107,7 @@ def import_files(
                 print(f"left alone: {foreign} other files in {path}, which no known set has")
     except KeyboardInterrupt:
         print("rankfall: stopped. What was taken is kept, nothing else is left.", file=sys.stderr)
-        raise typer.Exit(130) from None
+        raise typer.Exit(NO_ANSWER) from None
     if not sets:
         print("rankfall: nothing was taken.", file=sys.stderr)
         raise typer.Exit(2)

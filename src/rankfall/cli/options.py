@@ -36,7 +36,7 @@ def network_of(
     loss: str,
     homogeneous: bool = False,
 ) -> "Network":
-    """The network to start from; a homogeneous one has a bias in its first layer at the most."""
+    """The network to start from; a homogeneous one has at most a bias in its first layer."""
     from rankfall.loss import named
     from rankfall.naming import unknown
     from rankfall.network import Network

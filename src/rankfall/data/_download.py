@@ -165,7 +165,7 @@ def _reason(error: Exception) -> str:
     if response is not None:
         return f"it answers {response.status_code} {response.reason}"
     if isinstance(error, requests.exceptions.InvalidURL):
-        return "it is no address"  # the library would tell a part of it, and of its password
+        return "it is not an address"  # the library would tell a part of it, and of its password
     if isinstance(error, requests.Timeout):
         return "it does not answer in time"
     if isinstance(error, requests.exceptions.ChunkedEncodingError):

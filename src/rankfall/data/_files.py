@@ -92,9 +92,7 @@ def npz(
 def _archive(path: Path) -> Iterator[NpzFile]:
     with path.open("rb") as file:
         if not zipfile.is_zipfile(file):
-            raise ValueError(
-                f"{path} is no .npz archive in spite of its ending, or damaged: save it with numpy.savez."
-            )
+            raise ValueError(f"{path} is not a valid .npz archive: save it with numpy.savez.")
         file.seek(0)
         try:
             archive = np.load(file, allow_pickle=False)
@@ -125,9 +123,7 @@ def npy(path: Path, label: str | int | None, name: str) -> Data:
     """The data in an .npy file."""
     with path.open("rb") as file:
         if file.read(6) != b"\x93NUMPY":
-            raise ValueError(
-                f"{path} is no .npy array in spite of its ending, or damaged: save it with numpy.save."
-            )
+            raise ValueError(f"{path} is not a valid .npy file: save it with numpy.save.")
     try:
         matrix = np.load(path, allow_pickle=False)
     except Exception as error:
@@ -184,7 +180,7 @@ def _header(path: Path, file: TextIO) -> tuple[str, list[str]]:
         )
     if "" in header:
         raise ValueError(
-            f"column {header.index('') + 1} of {path} has no name. If it numbers the rows, it is no feature: "
+            f"column {header.index('') + 1} of {path} has no name. If it numbers the rows, it is not a feature: "
             "remove it (pandas leaves it out with index=False)."
         )
     return delimiter, header
@@ -259,6 +255,6 @@ def _about_cell(path: Path, line: int, column: str, cell: str) -> str:
     if formats.has_commas(cell):
         return f"{where} is {cell!r}: {formats.NO_COMMAS}"
     return (
-        f"{where} is {cell!r}, not a number. Remove the column if it is no feature. Labels in words are not "
+        f"{where} is {cell!r}, not a number. Remove the column if it is not a feature. Labels in words are not "
         "translated, because which class is +1 is yours to say: replace them by -1 and +1, or by 0, 1, 2, ..."
     )

@@ -18,12 +18,14 @@ NO_COMMAS = "write numbers with a decimal point, and without commas."
 def idx(content: bytes, what: str) -> np.ndarray:
     """The array of unsigned bytes in an IDX file; `what` names it in the sentence of a refusal."""
     if len(content) < 4 or content[:2] != b"\0\0" or content[2] != _IDX_BYTES:
-        raise ValueError(f"{what} is no IDX file of unsigned bytes: it starts with {content[:4].hex()!r}.")
+        raise ValueError(
+            f"{what} is not an IDX file of unsigned bytes: it starts with {content[:4].hex()!r}."
+        )
     start = 4 + 4 * content[3]
     shape = tuple(int(size) for size in np.frombuffer(content[4:start], ">u4"))
     if len(shape) != content[3] or len(content) - start != np.prod(shape, dtype=np.int64):
         raise ValueError(
-            f"{what} announces an array of shape {shape}, but {max(len(content) - start, 0):,} bytes follow."
+            f"{what} should have an array of shape {shape}, but {max(len(content) - start, 0):,} bytes follow."
         )
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
@@ -113,7 +115,7 @@ def table(content: bytes, what: str) -> Table:
     try:
         rows = [row for row in csv.reader(lines, delimiter=mark) if row]
     except csv.Error as error:
-        raise ValueError(f"{what} is no table: {error}.") from None
+        raise ValueError(f"{what} is not a table: {error}.") from None
     if len(rows) < 2 or len(rows[0]) < 2:
         raise ValueError(
             f"{what} needs a header row, and below it rows with a label and one feature or more."

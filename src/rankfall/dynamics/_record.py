@@ -42,7 +42,7 @@ def logarithmic(count: int, first: float | None = None) -> Schedule:
 
 def _check(count: int) -> None:
     if count < 2:
-        raise ValueError(f"a schedule needs two records at least, not {count}.")
+        raise ValueError(f"a schedule needs at least two records, not {count}.")
 
 
 def record_times(record: Record, end: float, least: float | None = None) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Where the flow ends: the limit and its certificate."""
 
 from rankfall.limits._approximate import kkt_distance
-from rankfall.limits._compare import Comparison, compare
+from rankfall.limits._compare import Boundary, Comparison, compare
 from rankfall.limits._fixed import LARGE
 from rankfall.limits._kkt import Point, Residuals, margins, residuals
 from rankfall.limits._optimality import (
@@ -18,6 +18,7 @@ from rankfall.limits._verdict import Verdict
 
 __all__ = [
     "LARGE",
+    "Boundary",
     "Branch",
     "Comparison",
     "Limit",

@@ -13,7 +13,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import nnls
 
@@ -22,9 +21,9 @@ from rankfall.dynamics import FlowWarning, flow
 from rankfall.limits._result import Limit
 from rankfall.limits._verdict import Verdict
 from rankfall.loss import Loss
+from rankfall.measure import compiled
 from rankfall.network import Network, moving, through_skip, with_origin
 from rankfall.outcome import Outcome
-from rankfall.precision import float64
 from rankfall.trajectory import versions
 
 NEAR = 1e-6  # a pre-activation this small, relative to the others of its layer, may be at its kink
@@ -186,18 +185,22 @@ def _subgradients(network: Network, data: Data) -> tuple[np.ndarray, np.ndarray]
             other[layer][unit] = 1.0 + float(network.slope) - other[layer][unit]
             masks.append(other)
             owners.append(int(i))
+    stacked = [np.stack([mask[layer] for mask in masks]) for layer in range(len(hidden))]
+    leaves = jax.tree.leaves(_gradients(network, data.x[owners], data.y[owners], stacked))
+    rows = np.concatenate([np.asarray(leaf).reshape(len(owners), -1) for leaf in leaves], axis=1)
+    return rows, np.array(owners)
+
+
+@compiled
+def _gradients(network: Network, x: Any, y: Any, slopes: list[Any]) -> Network:
+    """The gradients of the margins by what is trained, with these slopes in place of the activations."""
     trained, fixed = eqx.partition(network, moving(network))
 
-    def margin(part: Network, x: Any, y: Any, mask: list[Any]) -> Any:
-        return y * _linear_pass(eqx.combine(part, fixed), x, mask)
+    def margin(part: Network, x: Any, y: Any, slopes: list[Any]) -> Any:
+        return y * _linear_pass(eqx.combine(part, fixed), x, slopes)
 
-    with float64():
-        stacked = [jnp.asarray(np.stack([mask[layer] for mask in masks])) for layer in range(len(hidden))]
-        gradient = jax.jit(jax.vmap(jax.grad(margin), in_axes=(None, 0, 0, 0)))
-        x, y = jnp.asarray(data.x[owners]), jnp.asarray(data.y[owners])
-        leaves = jax.tree.leaves(gradient(jax.tree.map(jnp.asarray, trained), x, y, stacked))
-        rows = np.concatenate([np.asarray(leaf).reshape(len(owners), -1) for leaf in leaves], axis=1)
-    return rows, np.array(owners)
+    found: Network = jax.vmap(jax.grad(margin), in_axes=(None, 0, 0, 0))(trained, x, y, slopes)
+    return found
 
 
 def _linear_pass(network: Network, x: Any, slopes: list[Any]) -> Any:

@@ -42,7 +42,7 @@ def solve_cell(
 ) -> CellLimit | None:
     """The solution in the cell of a region, from a guess of the multipliers' shares; None if there is none.
 
-    `kinks` (m, n) is a guess which pairs are held; those of the region, if not said.
+    `kinks` (m, n) is a guess which pairs are held; by default those of the region.
     """
     friendly = a[:, None] * y > 0
     if region.lines is not None:  # inputs on one line have one kink: fixed for one of them, it is for all

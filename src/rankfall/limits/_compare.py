@@ -6,6 +6,7 @@ $\operatorname{sign} f(x) = \operatorname{sign}\langle z, x\rangle$ with $z = \s
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
@@ -15,23 +16,34 @@ _RAY = 1e-8  # the sine of the angle within which directions are one ray
 _PROBES = 4096
 
 
+class Boundary(StrEnum):
+    """Is the set f = 0 a hyperplane?"""
+
+    LINEAR = "linear"
+    NOT_LINEAR = "not linear"
+    LINEAR_ON_PROBES = "linear on all probes"  # tried, and not proved
+
+
 @dataclass(frozen=True)
 class Comparison:
     """A limit beside the hard-margin SVM; margins are those of unit vectors.
 
-    - `boundary`: "linear", "not linear", or "linear on all probes" where that was tried but not proven.
+    - `boundary`: a `Boundary`, and the `reason`.
     - `angle`: between z and the SVM, in degrees; `margin` and `svm_margin`: the smallest $y_i \\langle z,
         x_i\\rangle/|z|$ and the largest possible; nan where the data are not linearly separable, or z is
         zero.
     """
 
-    boundary: str
+    boundary: Boundary
     reason: str
     z: np.ndarray
     margin: float
     svm: np.ndarray | None
     svm_margin: float
     angle: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "boundary", Boundary(self.boundary))  # a file has the word alone
 
 
 def compare(w: np.ndarray, a: np.ndarray, slope: float, x: np.ndarray, y: np.ndarray) -> Comparison:
@@ -51,13 +63,13 @@ def compare(w: np.ndarray, a: np.ndarray, slope: float, x: np.ndarray, y: np.nda
     return Comparison(boundary, reason, z, margin, best, 1 / np.sqrt(svm.norm2), angle)
 
 
-def _boundary(w: np.ndarray, a: np.ndarray, slope: float, z: np.ndarray) -> tuple[str, str]:
+def _boundary(w: np.ndarray, a: np.ndarray, slope: float, z: np.ndarray) -> tuple[Boundary, str]:
     """Is the set f = 0 a hyperplane?"""
     if slope == 1:
-        return "linear", "the network is linear"
+        return Boundary.LINEAR, "the network is linear"
     spreads = [_spread(w[a > 0]), _spread(w[a < 0])]
     if slope > 0 and max(spreads) <= _RAY:
-        return "linear", f"the neurons of one sign point in one direction (to {max(spreads):.1e})"
+        return Boundary.LINEAR, f"the neurons of one sign point in one direction (to {max(spreads):.1e})"
     probes = np.random.default_rng(0).normal(size=(_PROBES, w.shape[1]))
     pre = probes @ w.T
     f = np.where(pre > 0, pre, slope * pre) @ a
@@ -65,8 +77,11 @@ def _boundary(w: np.ndarray, a: np.ndarray, slope: float, z: np.ndarray) -> tupl
     sure = np.abs(f) > 1e-9 * np.abs(a) @ np.abs(pre).max(axis=0)
     wrong = int((sure & (f * linear < 0)).sum())
     if wrong:
-        return "not linear", f"f and its linear part disagree on {wrong} of {_PROBES} random directions"
-    return "linear on all probes", f"f and its linear part agree on {_PROBES} random directions; no proof"
+        return (
+            Boundary.NOT_LINEAR,
+            f"f and its linear part differ on {wrong} of {_PROBES} random directions",
+        )
+    return Boundary.LINEAR_ON_PROBES, f"f and its linear part agree on {_PROBES} random directions; no proof"
 
 
 def _spread(rows: np.ndarray) -> float:

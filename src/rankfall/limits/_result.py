@@ -32,10 +32,13 @@ if TYPE_CHECKING:
 class Branch:
     """The end of one of the solutions that leave one point, and what it is like."""
 
-    verdict: str
+    verdict: Verdict
     norm: float
     stable_rank: float
     cosine: float  # to the limit that is shown; NaN if one of them is zero
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "verdict", Verdict(self.verdict))  # a file has the word alone
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def _branch(end: Limit, first: Limit) -> Branch:
     ]
     sizes = np.linalg.norm(rows[0]) * np.linalg.norm(rows[1])
     cosine = float(rows[0] @ rows[1] / sizes) if sizes > 0 else float("nan")
-    return Branch(str(end.verdict), end.norm, end.stable_rank, cosine)
+    return Branch(end.verdict, end.norm, end.stable_rank, cosine)
 
 
 def _sentence(fork: Fork) -> str:

@@ -1,6 +1,6 @@
 """Measures: pure, named functions of a network and its data. A run records those it is asked for."""
 
-from rankfall.measure._core import MEASURES, Context, Measure, Warm, measured, select
+from rankfall.measure._core import MEASURES, Context, Measure, Warm, compiled, measured, select
 from rankfall.measure._fit import (
     accuracy,
     gradient_norm,
@@ -57,6 +57,7 @@ __all__ = [
     "balance_drift",
     "balance_matrices",
     "block_stable_rank",
+    "compiled",
     "conserved",
     "conserved_layers",
     "dead_neurons",

@@ -74,7 +74,7 @@ def flow(
     - `solver`: an explicit Runge-Kutta method of diffrax; `diffrax.Tsit5()` by default, because its records
         are as good as its steps. For a linear network `diffrax.Dopri8()` takes half the evaluations to the
         same end, but its records between two steps are less accurate.
-    - `budget`: how many steps to try at the most.
+    - `budget`: how many steps to try at most.
     - `span`: where n < d, run in the span of the data. Exact; nothing but the time shows it.
     - `show`: show progress after two seconds.
 

@@ -66,7 +66,7 @@ def exact_flow(
         `Until(log_time=2302.6)` is t = 10^1000.
     - `rtol`: what the polynomials may leave unresolved, relative to the motion.
     - `measures`, `record`, `span`, `show`: as for `flow`.
-    - `budget`: how many steps to take at the most. Each ends at an event, or is as long as `rtol` allows.
+    - `budget`: how many steps to take at most. Each ends at an event, or is as long as `rtol` allows.
 
     **Returns:** a `Trajectory` over `time` (or `s`). Beside the measures it has `kinks`, the number of pairs
     of neuron and sample that are held at their kink, and `regions`, the number of activation regions visited

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from rankfall import judge
 from rankfall.theory.core.situation import Situation
 
 
@@ -24,14 +25,15 @@ class Condition:
         return Hypothesis(self, measured, needed, bool(holds))
 
     def at_most(self, value: float, bound: float, reach: float | None = None) -> "Hypothesis":
-        """It is that value <= bound; up to `reach` a violation is only a matter of degree."""
-        near = reach is not None and value <= reach
-        return Hypothesis(self, float(value), f"<= {bound:.3g}", value <= bound, near)
+        """It is that value ≤ bound; up to `reach` a violation is only a matter of degree."""
+        return self._within(value, judge.at_most(bound, self.name), reach is not None and value <= reach)
 
     def at_least(self, value: float, bound: float, reach: float | None = None) -> "Hypothesis":
-        """It is that value >= bound; down to `reach` a violation is only a matter of degree."""
-        near = reach is not None and value >= reach
-        return Hypothesis(self, float(value), f">= {bound:.3g}", value >= bound, near)
+        """It is that value ≥ bound; down to `reach` a violation is only a matter of degree."""
+        return self._within(value, judge.at_least(bound, self.name), reach is not None and value >= reach)
+
+    def _within(self, value: float, expected: judge.Interval, near: bool) -> "Hypothesis":
+        return Hypothesis(self, float(value), expected.told, bool(expected.contains(value)), near)
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ class Relation(StrEnum):
     @property
     def sign(self) -> str:
         """The sign before the predicted number."""
-        return {Relation.EQUALS: "", Relation.AT_MOST: "<= ", Relation.AT_LEAST: ">= "}[self]
+        return {Relation.EQUALS: "", Relation.AT_MOST: "≤ ", Relation.AT_LEAST: "≥ "}[self]
 
 
 class Subject(IntEnum):

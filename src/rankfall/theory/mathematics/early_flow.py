@@ -65,7 +65,7 @@ class Stretch:
 class EarlyFlow:
     """The flow with all pulls frozen at their values for zero outputs: each neuron alone, in closed form.
 
-    `pulls` are the factors of the x_i in the gradient, c y_i if not said.
+    `pulls` are the factors of the x_i in the gradient, by default c y_i.
     """
 
     def __init__(self, s: Situation, pulls: np.ndarray | None = None):

@@ -62,7 +62,7 @@ def _aligned(s: Situation) -> Hypothesis:
     return ALIGNED.fact(
         s.mu >= 0 or nearly,
         f"least y_i y_k cos(x_i, x_k) {s.mu:.3g}, p(X) slope^4 {near:.3g}",
-        f">= 0, or >= {ORTHOGONALITY:g} from a small start",
+        f"≥ 0, or ≥ {ORTHOGONALITY:g} from a small start",
     )
 
 

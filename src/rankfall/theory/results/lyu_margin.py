@@ -24,10 +24,9 @@ from rankfall.data import Data
 from rankfall.dynamics import flow
 from rankfall.judge import Interval, at_most
 from rankfall.limits import Limit
-from rankfall.loss import exponential, square
-from rankfall.measure import log_loss
+from rankfall.loss import Loss, exponential, square
+from rankfall.measure import compiled, log_loss
 from rankfall.network import Network, moving
-from rankfall.precision import float64
 from rankfall.theory.core import conditions
 from rankfall.theory.core.evidence import Evidence, Unmeasurable
 from rankfall.theory.core.hypothesis import Condition
@@ -183,19 +182,22 @@ def _measure_course(e: Evidence) -> Course:
 
 def _motion(networks: Network, s: Situation) -> tuple[np.ndarray, np.ndarray]:
     """What is trained, one row a record, and its velocity in the loss clock."""
-    where = moving(s.network)
+    theta, velocity = _motions(networks, s.data, s.loss)
+    return np.asarray(theta), np.asarray(velocity)
 
+
+@compiled
+def _motions(networks: Network, data: Data, loss: Loss) -> tuple[Any, Any]:
     def at(network: Network) -> tuple[Any, Any]:
-        trained, fixed = eqx.partition(network, where)
-        gradient = jax.grad(lambda part: log_loss.function(eqx.combine(part, fixed), s.data, s.loss))(trained)
+        trained, fixed = eqx.partition(network, moving(network))
+        gradient = jax.grad(lambda part: log_loss.function(eqx.combine(part, fixed), data, loss))(trained)
         rows = [
             jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(part)]) for part in (trained, gradient)
         ]
         return rows[0], -rows[1]
 
-    with float64():
-        theta, velocity = jax.jit(jax.vmap(at))(jax.tree.map(jnp.asarray, networks))
-        return np.asarray(theta), np.asarray(velocity)
+    found: tuple[Any, Any] = jax.vmap(at)(networks)
+    return found
 
 
 def _rate_allowed(e: Evidence, more: float, scale: float) -> Interval:

@@ -206,7 +206,7 @@ def _half_time(e: Evidence, predicted: float) -> float:
     unit, s = direction_of(e.situation.beta)
     share = _maps(e) @ unit / s
     if e.times[-1] < 1.1 * predicted:
-        raise Unmeasurable(f"needs a run to the time {1.1 * predicted:.4g} at the least")
+        raise Unmeasurable(f"needs a run to the time {1.1 * predicted:.4g} or later")
     below = np.flatnonzero(share < 0.5)
     if not len(below) or below[-1] == len(share) - 1:
         return np.inf if len(below) else 0.0
