@@ -91,7 +91,7 @@ def test_pickled_objects_are_never_loaded(tmp_path, write):
     np.save(tmp_path / "b.npy", trap)
     for path in (tmp_path / "a.npz", tmp_path / "b.npy", write("c.npy", pickle.dumps(Trap()))):
         with pytest.raises(
-            ValueError, match=r"holds pickled objects, which .* never opened|is no .npy array"
+            ValueError, match=r"holds pickled objects, which .* never opened|is not a valid .npy file"
         ):
             load(path)
     assert not Trap.sprung
@@ -241,9 +241,9 @@ def test_a_directory_and_an_unknown_ending_are_refused(tmp_path, write):
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("text.npz", "x,y\n1,2\n", "is no .npz archive"),
+        ("text.npz", "x,y\n1,2\n", "is not a valid .npz archive"),
         ("empty.npz", "", "is empty"),
-        ("text.npy", "x,y\n1,2\n", "is no .npy array"),
+        ("text.npy", "x,y\n1,2\n", "is not a valid .npy file"),
         ("empty.npy", "", "is empty"),
         ("header.npy", b"\x93NUMPY\x01\x00", "cannot be read"),
         ("picture.csv", b"\x89PNG\r\n\x1a\n\x00\x00\xff", "is not a text file in UTF-8"),

@@ -106,9 +106,9 @@ def test_a_mean_or_deviation_that_is_none_is_refused(small_cifar, mean, std):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "no IDX file"),
-        (b"\0\0\x0d\x01" + b"\0" * 8, "no IDX file of unsigned bytes: it starts with '00000d01'"),
-        (struct.pack(">2I", 2049, 3) + b"12", r"should have an array of shape \(3,\), but 2 bytes follow"),
+        (b"", "not an IDX file"),
+        (b"\0\0\x0d\x01" + b"\0" * 8, "not an IDX file of unsigned bytes: it starts with '00000d01'"),
+        (struct.pack(">2I", 2049, 3) + b"12", r"should have an array of \(3,\), but 2 bytes follow"),
         (struct.pack(">2I", 2051, 3), "should have an array"),
     ],
 )

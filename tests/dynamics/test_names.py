@@ -44,9 +44,7 @@ CALLS = {
         measure.test_accuracy(net, data),
     ),
     "measures of networks": lambda net, data: (measure.stable_rank(net), measure.balance_matrices(net)),
-    "distance to a KKT point": lambda net, data: kkt_distance(
-        net, Data(data.x, np.sign(net(data.x)), data.name)
-    ),
+    "distance to a KKT point": lambda net, data: kkt_distance(net, Data(data.x, np.sign(net(X)), data.name)),
     "outputs": lambda net, data: (net(data.x), measure.parameter_norm(net)),
 }
 

@@ -180,8 +180,8 @@ def _header(path: Path, file: TextIO) -> tuple[str, list[str]]:
         )
     if "" in header:
         raise ValueError(
-            f"column {header.index('') + 1} of {path} has no name. If it numbers the rows, it is not a feature: "
-            "remove it (pandas leaves it out with index=False)."
+            f"column {header.index('') + 1} of {path} has no name. If it numbers the rows, it is not a "
+            "feature: remove it (pandas leaves it out with index=False)."
         )
     return delimiter, header
 
@@ -255,6 +255,6 @@ def _about_cell(path: Path, line: int, column: str, cell: str) -> str:
     if formats.has_commas(cell):
         return f"{where} is {cell!r}: {formats.NO_COMMAS}"
     return (
-        f"{where} is {cell!r}, not a number. Remove the column if it is not a feature. Labels in words are not "
-        "translated, because which class is +1 is yours to say: replace them by -1 and +1, or by 0, 1, 2, ..."
+        f"{where} is {cell!r}, not a number. Remove the column if it is not a feature. Labels in words are "
+        "not translated, because which class is +1 is yours to say: replace them by -1 and +1, or by 0, 1, ..."
     )

@@ -25,7 +25,7 @@ def idx(content: bytes, what: str) -> np.ndarray:
     shape = tuple(int(size) for size in np.frombuffer(content[4:start], ">u4"))
     if len(shape) != content[3] or len(content) - start != np.prod(shape, dtype=np.int64):
         raise ValueError(
-            f"{what} should have an array of shape {shape}, but {max(len(content) - start, 0):,} bytes follow."
+            f"{what} should have an array of {shape}, but {max(len(content) - start, 0):,} bytes follow."
         )
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 

@@ -42,7 +42,7 @@ MEANINGS = {
         "This is a late state of the flow, near its end; the residuals say how near it is to a KKT point."
     ),
     Verdict.NOT_UNIQUE: (
-        "The flow comes to a point from which several solutions leave. The end of each that was followed is listed."
+        "The flow comes to a point from which several solutions leave. The end of each branch is listed."
     ),
     Verdict.NOT_DECIDED: (
         "There is no answer yet: this is the last state. Go on from it with more time or a larger budget."
