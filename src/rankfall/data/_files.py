@@ -256,5 +256,5 @@ def _about_cell(path: Path, line: int, column: str, cell: str) -> str:
         return f"{where} is {cell!r}: {formats.NO_COMMAS}"
     return (
         f"{where} is {cell!r}, not a number. Remove the column if it is not a feature. Labels in words are "
-        "not translated, because which class is +1 is yours to say: replace them by -1 and +1, or by 0, 1, ..."
+        "not translated, because which class is +1 is your choice: replace them by -1 and +1, or 0, 1, 2, ..."
     )
