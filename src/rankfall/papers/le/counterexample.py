@@ -50,7 +50,7 @@ class Setting:
 
 def run_counterexample(setting: Setting, seed: int) -> xr.Dataset:
     """The limits of a ReLU network and of the linear network with the same start, on two data sets."""
-    lengths = np.random.default_rng(seed).uniform(*setting.lengths, 2)
+    lengths = np.random.default_rng(seed).uniform(setting.lengths[0], setting.lengths[1], 2)
     sets = (
         Data(lengths[:, None] * np.eye(2, setting.dim), [1.0, -1.0], "two samples at a right angle"),
         orthogonally_separable(setting.n, setting.dim, seed, setting.angle),
