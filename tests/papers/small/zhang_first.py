@@ -6,5 +6,5 @@ SMALL: dict[str, dict[str, object]] = {
     "corollary-14": {"pairs": 8, "dim": 3, "width": 6},
     "theorem-13": {"pairs": 8, "dim": 3, "width": 6, "norms": (1e-2, 1e-4)},
     "5": {"dim": 4, "width": 24, "pairs": 20, "fewer": 20, "left": 1e-5},
-    "deeper": {"dim": 4, "width": 24, "scales": {3: 0.03}, "pairs": 20},
+    "deeper": {"dim": 4, "width": 24, "depths": (3,), "scales": (0.03,), "pairs": 20},
 }

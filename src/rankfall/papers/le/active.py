@@ -10,9 +10,20 @@ from matplotlib.figure import Figure
 from rankfall import plot
 from rankfall.data import Data, is_separable
 from rankfall.dynamics import exact_flow
-from rankfall.measure import with_weights
-from rankfall.papers.lab import Check, Claim, Experiment, at_least, at_most, finished, seed_lines
-from rankfall.papers.le.late import gaussian, last, log_time_axis
+from rankfall.measure import Spectrum, with_weights
+from rankfall.network import Network
+from rankfall.papers.lab import (
+    Check,
+    Claim,
+    Experiment,
+    Interval,
+    at_least,
+    at_most,
+    finished,
+    seed_lines,
+    superscript,
+)
+from rankfall.papers.le.late import last, log_time_axis, scientific
 from rankfall.theory.results import le_stable_activation
 
 
@@ -29,6 +40,11 @@ class Setting:
     late_records: int = 18  # even in log log t, from there on
     rtol: float = 1e-8
 
+    def __post_init__(self) -> None:
+        """Refuse an end that is not late, or no number."""
+        if not 3 < self.log10_end <= 308:
+            raise ValueError(f"log10_end must be from 4 to 308; {self.log10_end} is not.")
+
     @property
     def times(self) -> np.ndarray:
         """When the flow is recorded."""
@@ -39,7 +55,7 @@ class Setting:
 def run_active(setting: Setting, seed: int) -> xr.Dataset:
     """What is conserved at single neurons, between all, and between those that stay active on all samples."""
     data, record = ring(setting, seed), setting.times
-    start = gaussian((3, setting.width, 1), 0.0, setting.scale, seed)
+    start = Network.gaussian((3, setting.width, 1), 0.0, setting.scale, seed)
     options: dict[str, Any] = {"rtol": setting.rtol, "measures": ["weights"], "record": record, "show": False}
     run = finished(exact_flow(start, data, "exponential", record[-1], **options))
     first, second = with_weights(start, run["weights"].values).weights
@@ -48,9 +64,10 @@ def run_active(setting: Setting, seed: int) -> xr.Dataset:
     times = run["time"].values
     begin = int(np.searchsorted(times, since[stable].max(initial=0.0)))
     balance = second.transpose(0, 2, 1) @ second - first @ first.transpose(0, 2, 1)
-    rows, total = first[:, stable], (run["weights"].values ** 2).sum(axis=1)
+    total = (run["weights"].values ** 2).sum(axis=1)
+    rows = first[:, stable] if stable.any() else np.full_like(first[:, :1], np.nan)  # no rows have no rank
     kept = balance[begin][np.ix_(stable, stable)]
-    own, layer = _squared_values(rows), _squared_values(first)
+    own = Spectrum.of(rows)
     return xr.Dataset(
         {
             "time": ("record", times),
@@ -61,19 +78,12 @@ def run_active(setting: Setting, seed: int) -> xr.Dataset:
             "neurons": ("record", _change(np.diagonal(balance, axis1=1, axis2=2), 0) / total),
             "pairs": ("record", _change(balance[:, stable][:, :, stable], begin) / total),
             "all_pairs": ("record", _change(balance, begin) / total),
-            "excess": ("record", own[:, 1:].sum(axis=1)),
+            "excess": ("record", own.excess),
             "bound": float(np.linalg.eigvalsh(kept)[-1] - np.trace(kept)) if stable.any() else np.nan,
-            "stable_rank": ("record", own.sum(axis=1) / own[:, 0]),
-            "layer": ("record", layer.sum(axis=1) / layer[:, 0]),
+            "stable_rank": ("record", own.stable_rank),
+            "layer": ("record", Spectrum.of(first).stable_rank),
         }
     )
-
-
-def _squared_values(matrices: np.ndarray) -> np.ndarray:
-    """The squared singular values of each; no number for matrices without rows."""
-    if not matrices.shape[1]:
-        return np.full((len(matrices), 1), np.nan)
-    return np.asarray(np.linalg.svd(matrices, compute_uv=False) ** 2)
 
 
 def ring(setting: Setting, seed: int) -> Data:
@@ -127,7 +137,6 @@ def draw_active(_: Setting, runs: xr.Dataset) -> Figure:
     return figure
 
 
-RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 TWO = Check(
     "neurons that stay active on all samples, |S|",
     lambda runs: runs.stable,
@@ -137,7 +146,15 @@ TWO = Check(
 
 def claims(setting: Setting) -> tuple[Claim, ...]:
     """What is conserved, and which rows fall to rank one."""
-    end = f"t = 10{str(setting.log10_end).translate(RAISED)}"
+    return (*_on_what_is_kept(setting), *_on_rank(setting))
+
+
+def _on_what_is_kept(setting: Setting) -> tuple[Claim, ...]:
+    """What is conserved, and between which neurons."""
+    tolerance = scientific(setting.rtol)
+    constant: Interval = at_most(
+        setting.rtol, f"a constant of the flow, whose motion is followed to {tolerance}"
+    )
     return (
         Claim(
             id="neurons-conserve",
@@ -145,7 +162,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             source="abstract (training invariances); Du, Hu and Lee 2018",
             metric="largest change of |a_j|² − ‖w_j‖² since the start, over ‖W‖² of all weights",
             measure=lambda runs: runs.neurons.max("record"),
-            expected=at_most(1e-8, "a constant of the flow, whose motion is followed to 1e-8"),
+            expected=constant,
         ),
         Claim(
             id="active-pairs-conserve",
@@ -153,7 +170,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             source="abstract (submatrices of stably activated neurons)",
             metric="largest change of an entry of C_SS after t_N, over ‖W‖² of all weights",
             measure=lambda runs: _late(runs, runs.pairs),
-            expected=at_most(1e-8, "a constant of the flow, whose motion is followed to 1e-8"),
+            expected=constant,
             hypotheses=(TWO,),
         ),
         Claim(
@@ -162,15 +179,28 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             source="abstract (not true in general for the full matrix)",
             metric="largest change of an entry of C after t_N, over ‖W‖² of all weights",
             measure=lambda runs: _late(runs, runs.all_pairs),
-            expected=at_least(1e-3, "far beyond 1e-8, which the tolerance of the flow can explain"),
+            expected=at_least(1e-3, f"far beyond {tolerance}, which the tolerance of the flow can explain"),
         ),
+    )
+
+
+def _on_rank(setting: Setting) -> tuple[Claim, ...]:
+    """Which rows fall to rank one."""
+    end = f"t = 10{superscript(setting.log10_end)}"
+    # D_S is quadratic in the start; margins, which go like ln t, are quadratic in the weights.
+    start, growth = (setting.scale / Setting.scale) ** 2, setting.log10_end / Setting.log10_end
+    return (
         Claim(
             id="active-rows-rank-one",
             sentence="The submatrix of the stably activated neurons falls to rank one.",
             source="abstract (submatrices of stably activated neurons)",
             metric=f"stable rank of W_S at {end}",
             measure=lambda runs: last(runs.stable_rank),
-            expected=at_most(1.001, "1 + D_S/‖W_S‖₂², with D_S < 0.2 at t_N and ‖W_S‖₂² > 600 at the end"),
+            expected=at_most(
+                1 + 0.001 * start / growth,
+                f"1 + D_S/‖W_S‖₂², with D_S < {0.2 * start:.2g} at t_N and "
+                f"‖W_S‖₂² > {600 * growth:.0f} at the end",
+            ),
             hypotheses=(TWO,),
             form="{:.5f}",
         ),

@@ -10,18 +10,18 @@ from matplotlib.figure import Figure
 from rankfall import plot
 from rankfall.data import Data, orthogonally_separable
 from rankfall.limits import Limit, limit
+from rankfall.measure import RANK
 from rankfall.network import Network
 from rankfall.papers.lab import (
-    Check,
     Claim,
     Experiment,
     all_reached,
-    at_most,
     guide,
     near,
+    small_residuals,
     with_certificates,
 )
-from rankfall.papers.le.late import balanced
+from rankfall.papers.le.late import scientific
 from rankfall.theory.results import phuong_separable
 
 SETS = ("right angle", "two cones")
@@ -38,11 +38,19 @@ class Setting:
     dim: int = 2  # the figure shows the first two coordinates
     n: int = 8  # samples in the two cones
     angle: float = 0.6 * np.pi  # between the axes of the cones
+    lengths: tuple[float, ...] = (0.5, 1.5)  # between which those of the two samples at a right angle lie
+
+    def __post_init__(self) -> None:
+        """Refuse what is no plane, or no range of lengths."""
+        if self.dim < 2:
+            raise ValueError(f"dim must be at least 2, for a right angle; {self.dim} is not.")
+        if len(self.lengths) != 2:
+            raise ValueError(f"lengths must be two, such as 0.5,1.5: there are {len(self.lengths)}.")
 
 
 def run_counterexample(setting: Setting, seed: int) -> xr.Dataset:
     """The limits of a ReLU network and of the linear network with the same start, on two data sets."""
-    lengths = np.random.default_rng(seed).uniform(0.5, 1.5, 2)
+    lengths = np.random.default_rng(seed).uniform(setting.lengths[0], setting.lengths[1], 2)
     sets = (
         Data(lengths[:, None] * np.eye(2, setting.dim), [1.0, -1.0], "two samples at a right angle"),
         orthogonally_separable(setting.n, setting.dim, seed, setting.angle),
@@ -50,12 +58,12 @@ def run_counterexample(setting: Setting, seed: int) -> xr.Dataset:
     found: list[xr.Dataset] = []
     proofs: dict[str, Limit] = {}
     for name, data in zip(SETS, sets, strict=True):
-        start = balanced((setting.dim, setting.width, 1), 0.0, setting.scale, seed)
+        start = Network.balanced((setting.dim, setting.width, 1), 0.0, setting.scale, seed)
         linear = Network(start.weights, slope=1.0)
         ends = [limit(network, data, optimality=False, show=False) for network in (start, linear)]
         kept = xr.concat([_kept(end) for end in ends], dim=xr.Variable("network", list(NETWORKS)))
-        foreseen = phuong_separable.class_margins(data.x, data.y)
-        kept["foreseen"] = np.nan if foreseen is None else foreseen.stable_rank
+        predicted = phuong_separable.class_margins(data.x, data.y)
+        kept["predicted"] = np.nan if predicted is None else predicted.stable_rank
         found.append(kept)
         proofs |= {f"{network}, {name}": end for network, end in zip(NETWORKS, ends, strict=True)}
     return with_certificates(xr.concat(found, dim=xr.Variable("data", list(SETS))), seed, proofs)
@@ -93,10 +101,10 @@ def draw_counterexample(_: Setting, runs: xr.Dataset) -> Figure:
         for name, colour in shapes:
             one = runs.sel(data=name)
             measured = _of(one, "ReLU").stable_rank
-            plot.simulation(ax, one.foreseen, measured, f"ReLU, {name}", color=colour, markevery=1)
+            plot.simulation(ax, one.predicted, measured, f"ReLU, {name}", color=colour, markevery=1)
             flat = _of(one, "linear").stable_rank
             plot.simulation(
-                ax, one.foreseen, flat, f"linear, {name}", color=colour, markevery=1, markerfacecolor="none"
+                ax, one.predicted, flat, f"linear, {name}", color=colour, markevery=1, markerfacecolor="none"
             )
         line = np.array([1.3, 2.0])
         plot.theory(ax, line, line, "closed form")
@@ -117,11 +125,8 @@ def _draw_neurons(ax: Axes, rows: np.ndarray) -> None:
 
 
 REACHED = all_reached()
-RESIDUALS = Check(
-    "largest residual of a KKT condition",
-    lambda runs: runs.residual,
-    at_most(1e-10, "the largest that a certificate allows"),
-)
+RESIDUALS = small_residuals()
+RANK_TEXT = f"rank of W₁ in the limit: singular values above {scientific(RANK)} of the largest"
 
 
 def claims(_: Setting) -> tuple[Claim, ...]:
@@ -131,7 +136,7 @@ def claims(_: Setting) -> tuple[Claim, ...]:
             id="relu-limit-rank-two",
             sentence="A whole ReLU layer need not fall to rank one: here its limit has rank two.",
             source="abstract (not true in general for the full matrix)",
-            metric="rank of W₁ in the limit: singular values above 1e-8 of the largest",
+            metric=RANK_TEXT,
             measure=lambda runs: _in_order(_of(runs, "ReLU")["rank"]),
             expected=near(2, 0.0, "a ray for each class", "{:.0f}"),
             proofs=RELU,
@@ -142,7 +147,7 @@ def claims(_: Setting) -> tuple[Claim, ...]:
             id="linear-limit-rank-one",
             sentence="The linear network from the same start ends with rank one.",
             source="abstract (of earlier work on linear networks)",
-            metric="rank of W₁ in the limit: singular values above 1e-8 of the largest",
+            metric=RANK_TEXT,
             measure=lambda runs: _in_order(_of(runs, "linear")["rank"]),
             expected=near(1, 0.0, "the theorem for linear networks", "{:.0f}"),
             proofs=LINEAR,
@@ -154,7 +159,7 @@ def claims(_: Setting) -> tuple[Claim, ...]:
             sentence="How far the ReLU layer stays from rank one is known from the data alone.",
             source="rankfall, with the limit of Phuong and Lampert 2021",
             metric="stable rank of W₁ / that of A u₊u₊ᵀ + B u₋u₋ᵀ, of the classes' hard margins, − 1",
-            measure=lambda runs: _in_order(_of(runs, "ReLU").stable_rank / runs.foreseen - 1),
+            measure=lambda runs: _in_order(_of(runs, "ReLU").stable_rank / runs.predicted - 1),
             expected=near(0.0, 1e-8, "a hundred times the residual that a certificate allows", "{:.0f}"),
             proofs=RELU,
             hypotheses=(REACHED,),

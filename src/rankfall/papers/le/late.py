@@ -1,5 +1,6 @@
 """Late flows, and how far their layers are from rank one: what the experiments of this paper share."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,13 +12,11 @@ from matplotlib.axes import Axes
 
 from rankfall.data import Data, orthogonally_separable
 from rankfall.dynamics import Until, flow
-from rankfall.measure import balance_matrices, with_weights
-from rankfall.network import Network, with_origin
-from rankfall.papers.lab import Check, at_most, finished
+from rankfall.measure import Spectrum, balance_matrices, with_weights
+from rankfall.network import Network
+from rankfall.papers.lab import Check, Interval, at_most, finished
 from rankfall.theory.results import le_invariances
 from rankfall.trajectory import Trajectory
-
-DRIFT = at_most(1e-6, "a constant of the flow, whose steps are followed to 1e-7 of the weights")
 
 
 @dataclass(frozen=True)
@@ -32,10 +31,32 @@ class Late:
     records: int = 32  # the start and the end among them
     rtol: float = 1e-7
 
+    def __post_init__(self) -> None:
+        """Refuse an end that is not late."""
+        if not 0 < self.last_loss < 0.5:
+            raise ValueError(
+                f"last_loss must be between 0 and 0.5, such as 1e-300; {self.last_loss:g} is not."
+            )
+
     @property
     def log10_last(self) -> float:
         """The power of ten of the loss at which a flow ends."""
-        return float(np.log10(self.last_loss))
+        return math.log10(self.last_loss)
+
+    def started(self, usual: float) -> float:
+        """What goes like the square of the starts, from its value at the usual scale."""
+        return usual * (self.scale / Late.scale) ** 2
+
+    def grown(self, usual: float, depth: int) -> float:
+        """A squared norm at the end, from that at the usual loss.
+
+        Margins, which are -ln(loss), are of the degree `depth` in the weights.
+        """
+        return usual * (self.log10_last / math.log10(Late.last_loss)) ** (2 / depth)
+
+    def share(self, usual: float, depth: int) -> float:
+        """What goes like the share of the start in the squared weights at the end, from its usual value."""
+        return self.grown(self.started(usual), -depth)
 
 
 def arrived(setting: Late) -> Check:
@@ -51,19 +72,26 @@ def arrived(setting: Late) -> Check:
     )
 
 
+def constant(setting: Late) -> Interval:
+    """Where the drift of a constant of the flow must lie."""
+    because = f"a constant of the flow, whose steps are followed to {scientific(setting.rtol)} of the weights"
+    return at_most(10 * setting.rtol, because)
+
+
+def within_bound(setting: Late, because: str) -> Interval:
+    """Where a number over its bound must lie, at all times."""
+    slack = 1000 * setting.rtol
+    return at_most(1 + slack, f"{because}; {scientific(slack)} for the tolerance of the flow")
+
+
+def scientific(number: float) -> str:
+    """1e-7, with no zero in the exponent."""
+    return np.format_float_scientific(number, precision=2, trim="-", exp_digits=1)
+
+
 def samples(setting: Late, seed: int) -> Data:
     """Two classes in cones."""
     return orthogonally_separable(setting.n, setting.dim, seed, setting.angle)
-
-
-def gaussian(widths: Sequence[int], slope: float, scale: float, seed: int, **rest: Any) -> Network:
-    """`Network.gaussian` without its origin, so that nothing is compiled again for the next seed."""
-    return with_origin(Network.gaussian(widths, slope, scale, seed, **rest), "gaussian")
-
-
-def balanced(widths: Sequence[int], slope: float, scale: float, seed: int) -> Network:
-    """`Network.balanced` without its origin."""
-    return with_origin(Network.balanced(widths, slope, scale, seed), "balanced")
 
 
 def late_flow(setting: Late, network: Network, data: Data, loss: str) -> Trajectory:
@@ -102,7 +130,7 @@ def spectra(run: Trajectory, start: Network, first: int, names: Sequence[str]) -
     balances = [np.asarray(c) for c in balance_matrices(start)[first - 1 :]]
     bounds = le_invariances.excess_bounds(_with_tail(start, start.depth - first + 1))
     squares = np.stack([(s**2).sum(axis=1) for _, s, _ in frames[:-1]], axis=1)
-    excess = np.stack([(s[:, 1:] ** 2).sum(axis=1) for _, s, _ in frames[:-1]], axis=1)
+    excess = np.stack([Spectrum(s).excess for _, s, _ in frames[:-1]], axis=1)
     aligned = [(u[:, :, 0] * v[:, 0]).sum(axis=1) ** 2 for (u, _, _), (_, _, v) in pairwise(frames)]
     spread = np.array([np.ptp(np.linalg.eigvalsh(c)) for c in balances])
     room = np.maximum(squares - excess - bounds, spread)
@@ -157,7 +185,7 @@ def _shared(values: np.ndarray, count: int) -> tuple[tuple[str, str], np.ndarray
 
 
 def stable_rank(runs: xr.Dataset) -> xr.DataArray:
-    """The stable ranks of the matrices along the runs."""
+    """The stable ranks of the matrices along the runs, from the two numbers of a spectrum that these keep."""
     return runs.square / (runs.square - runs.excess)
 
 

@@ -9,17 +9,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rankfall import plot
+from rankfall.network import Network
 from rankfall.papers.lab import Claim, Experiment, at_least, at_most, between, near, seed_lines
 from rankfall.papers.le.late import (
     Late,
     arrived,
-    gaussian,
     last,
     late_flow,
     log_time_axis,
     samples,
     spectra,
     stable_rank,
+    within_bound,
 )
 
 
@@ -33,10 +34,29 @@ class Setting(Late):
 
     def __post_init__(self) -> None:
         """Refuse depths that no late flow, or no network of these widths has."""
+        super().__post_init__()
+        widths = len(self.hidden)
+        if widths < 2:
+            raise ValueError(f"hidden must have at least two widths, such as 12,6: it has {widths}.")
+        if not (self.depths and self.losses):
+            raise ValueError("depths and losses must not be empty: there is no network to run.")
         for depth in self.depths:
-            if not 3 <= depth <= len(self.hidden) + 1:
-                told = f"depths must be from 3 to {len(self.hidden) + 1}, one more than `hidden` has widths"
-                raise ValueError(f"{told}; {depth} is not.")
+            if depth < 3:
+                raise ValueError(f"depths must be at least 3; {depth} is not.")
+            if depth > widths + 1:
+                needs = (
+                    f"a network of {depth} layers needs {depth - 1} hidden widths, and `hidden` has {widths}"
+                )
+                raise ValueError(f"{needs}: add widths, or set depths to at most {widths + 1}.")
+
+    @property
+    def deepest(self) -> int:
+        """The largest number of layers: its weights grow least."""
+        return max(self.depths)
+
+    def grown_over(self, usual: float) -> str:
+        """The least squared norm of a layer at the end, from that of the usual networks, as text."""
+        return f"{self.grown(usual, self.deepest):.2g}"
 
     @property
     def networks(self) -> tuple[tuple[int, tuple[int, ...], str], ...]:
@@ -53,7 +73,7 @@ def run_linear(setting: Setting, seed: int) -> xr.Dataset:
     parts = []
     for depth, widths, loss in setting.networks:
         # Slope 1 makes it linear. The tail is that of the ReLU networks elsewhere, to compile the flow once.
-        start = gaussian(widths, 1.0, setting.scale, seed, linear_tail=depth - 1)
+        start = Network.gaussian(widths, 1.0, setting.scale, seed, linear_tail=depth - 1)
         names = [f"W{k}, depth {depth}" for k in range(1, depth)]
         found = spectra(late_flow(setting, start, data, loss), start, 1, names)
         parts.append(found.assign_coords(depth=("matrix", np.full(depth - 1, depth))))
@@ -133,11 +153,13 @@ ABOUT = (
 
 def claims(setting: Setting) -> tuple[Claim, ...]:
     """What happens to the layers of deep linear networks."""
-    return (*_on_rank(setting), *_on_balance())
+    return (*_on_rank(setting), *_on_balance(setting))
 
 
 def _on_rank(setting: Setting) -> tuple[Claim, ...]:
     """How near every layer is to rank one."""
+    deepest, start = setting.deepest, setting.started(0.53)
+    unsettled = setting.share(setting.started(0.002), deepest)
     return (
         Claim(
             id="linear-rank-one",
@@ -145,7 +167,11 @@ def _on_rank(setting: Setting) -> tuple[Claim, ...]:
             source="abstract (of earlier work on linear networks)",
             metric="largest stable rank ‖W‖_F²/‖W‖₂² of a layer at the end",
             measure=lambda runs: last(stable_rank(runs)).max("matrix"),
-            expected=at_most(1.02, "1 + D_k/‖W_k‖₂², with D_k < 0.53 and ‖W_k‖₂² > 30 at a loss of 1e-300"),
+            expected=at_most(
+                1 + setting.share(0.02, deepest),
+                f"1 + D_k/‖W_k‖₂², with D_k < {start:.2g} and ‖W_k‖₂² > {setting.grown_over(30)} "
+                f"at a loss of {setting.last_loss:g}",
+            ),
             hypotheses=(arrived(setting),),
             form="{:.4f}",
         ),
@@ -156,7 +182,7 @@ def _on_rank(setting: Setting) -> tuple[Claim, ...]:
             metric="largest (‖W_k‖_F² − ‖W_k‖₂²)/D_k over layers and times, "
             "D_k = Σ_{l ≥ k} (λ_max(C_l) − tr C_l)",
             measure=lambda runs: (runs.excess / runs.bound).max(["record", "matrix"]),
-            expected=at_most(1.0001, "a bound at all times; 1e-4 for the tolerance of the flow"),
+            expected=within_bound(setting, "a bound at all times"),
         ),
         Claim(
             id="linear-excess-settles",
@@ -165,10 +191,10 @@ def _on_rank(setting: Setting) -> tuple[Claim, ...]:
             metric="(‖W_k‖_F² − ‖W_k‖₂²) / Σ_{l ≥ k} (v_{l+1}ᵀ C_l v_{l+1} − tr C_l) at the end, each layer",
             measure=lambda runs: (last(runs.excess) / last(runs.settled)).transpose("seed", "matrix"),
             expected=between(
-                0.95,
-                1.0001,
-                "never above it, and short of it by at most Σ (λ_max − λ_min)(C_l)²/(4 gap): below 0.002 "
-                "a layer here, beside 0.1 and more",
+                1 - setting.share(0.05, deepest),
+                1 + 1000 * setting.rtol,
+                "never above it, and short of it by at most Σ (λ_max − λ_min)(C_l)²/(4 gap): below "
+                f"{unsettled:.2g} a layer here, beside {setting.started(0.1):.2g} and more",
             ),
             form="{:.4f}",
             note="So the bound D_k is reached only where v is the top eigenvector of C.",
@@ -176,8 +202,9 @@ def _on_rank(setting: Setting) -> tuple[Claim, ...]:
     )
 
 
-def _on_balance() -> tuple[Claim, ...]:
+def _on_balance(setting: Setting) -> tuple[Claim, ...]:
     """How neighbouring layers agree."""
+    least, unequal = 1 - setting.share(0.02, setting.deepest), setting.started(0.3)
     return (
         Claim(
             id="neighbours-align",
@@ -186,8 +213,9 @@ def _on_balance() -> tuple[Claim, ...]:
             metric="smallest ⟨v_{k+1}, u_k⟩² at the end",
             measure=lambda runs: last(runs.aligned).min("matrix"),
             expected=at_least(
-                0.98,
-                "1 − (λ_max − λ_min)(C_k)/(‖W_k‖₂² − D_k), the least possible, is 0.98 and more at the end",
+                least,
+                "1 − (λ_max − λ_min)(C_k)/(‖W_k‖₂² − D_k), the least possible, is "
+                f"{least:.2g} and more at the end",
             ),
             form="{:.6f}",
             note="The figure shows that 1 − ⟨v, u⟩² falls like ‖W‖⁻⁴: faster than the bound.",
@@ -199,7 +227,10 @@ def _on_balance() -> tuple[Claim, ...]:
             metric="largest/smallest ‖W_k‖_F of a network at the end",
             measure=norm_ratio,
             expected=near(
-                1.0, 0.005, "differences of ‖W_k‖_F² stay what they are, below 0.3, beside ‖W_k‖_F² > 30"
+                1.0,
+                setting.share(0.005, setting.deepest),
+                f"differences of ‖W_k‖_F² stay what they are, below {unequal:.2g}, "
+                f"beside ‖W_k‖_F² > {setting.grown_over(30)}",
             ),
             form="{:.5f}",
         ),

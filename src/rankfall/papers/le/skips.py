@@ -9,19 +9,20 @@ from matplotlib.figure import Figure
 
 from rankfall import plot
 from rankfall.naming import unknown
+from rankfall.network import Network
 from rankfall.papers.lab import Claim, Experiment, at_least, at_most, seed_lines
 from rankfall.papers.le.late import (
-    DRIFT,
     Late,
     arrived,
+    constant,
     drift,
-    gaussian,
     last,
     late_flow,
     log_time_axis,
     samples,
     spectra,
     stable_rank,
+    within_bound,
 )
 
 BLOCK = {"identity": "U", "diagonal": "[U D]", "free": "[U Z]"}  # what makes the output of the block
@@ -39,6 +40,9 @@ class Setting(Late):
 
     def __post_init__(self) -> None:
         """Refuse kinds that there are not."""
+        super().__post_init__()
+        if not self.kinds:
+            raise ValueError(f"kinds must be one or more of {', '.join(BLOCK)}: there is none.")
         for kind in self.kinds:
             if kind not in BLOCK:
                 raise unknown("kind of skip", kind, BLOCK)
@@ -55,7 +59,9 @@ def run_skips(setting: Setting, seed: int) -> xr.Dataset:
     parts = []
     for kind in setting.kinds:
         skips = (None, None, _skip(setting, kind, seed), None, None)
-        start = gaussian(setting.widths, setting.slope, setting.scale, seed, linear_tail=2, skips=skips)
+        start = Network.gaussian(
+            setting.widths, setting.slope, setting.scale, seed, linear_tail=2, skips=skips
+        )
         run = late_flow(setting, start, data, "logistic")
         found = spectra(run, start, 3, [f"{BLOCK[kind]}, {kind}", f"W, {kind}"])
         conserved = ("matrix", np.full(2, drift(run).max()))
@@ -117,14 +123,21 @@ def draw_skips(setting: Setting, runs: xr.Dataset) -> Figure:
 
 def claims(setting: Setting) -> tuple[Claim, ...]:
     """What happens behind residual blocks, and at their ends; of the kinds of skips that are run."""
+    depth = len(setting.widths) - 1
+    every = set(setting.kinds) == set(BLOCK)
+    kinds = "of all three kinds" if every else f"with skips of the kind {' or '.join(setting.kinds)}"
     behind, free, diagonal, conserved = (
         Claim(
             id="rank-one-behind-blocks",
-            sentence="Behind residual blocks of all three kinds the linear layer falls to rank one.",
+            sentence=f"Behind residual blocks {kinds} the linear layer falls to rank one.",
             source="abstract (skip connections), for leaky ReLU",
             metric="largest stable rank of the layer behind the block, at the end",
             measure=lambda runs: last(stable_rank(_behind(runs))).max("matrix"),
-            expected=at_most(1.03, "1 + D/‖W‖₂², with D < 0.4 and ‖W‖₂² > 19 at a loss of 1e-300"),
+            expected=at_most(
+                1 + setting.share(0.03, depth),
+                f"1 + D/‖W‖₂², with D < {setting.started(0.4):.2g} and "
+                f"‖W‖₂² > {setting.grown(19, depth):.2g} at a loss of {setting.last_loss:g}",
+            ),
             hypotheses=(arrived(setting),),
             form="{:.4f}",
         ),
@@ -134,7 +147,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             source="rankfall",
             metric="largest (‖[U Z]‖_F² − ‖[U Z]‖₂²) / bound over times",
             measure=lambda runs: (_block(runs, "free").excess / _block(runs, "free").bound).max("record"),
-            expected=at_most(1.0001, "WᵀW − UUᵀ − ZZᵀ is conserved; 1e-4 for the tolerance of the flow"),
+            expected=within_bound(setting, "WᵀW − UUᵀ − ZZᵀ is conserved"),
         ),
         Claim(
             id="diagonal-skip-exceeds",
@@ -151,7 +164,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             source="rankfall",
             metric="largest change of a conserved number since the start, over ‖W‖² of all weights",
             measure=lambda runs: runs.conserved.max("matrix"),
-            expected=DRIFT,
+            expected=constant(setting),
         ),
     )
     blocks = {"free": free, "diagonal": diagonal}

@@ -1,6 +1,7 @@
 """ReLU networks whose last layers are linear: these fall to rank one, the ReLU layer below does not."""
 
 from dataclasses import dataclass
+from math import log, prod
 
 import numpy as np
 import xarray as xr
@@ -9,18 +10,18 @@ from matplotlib.figure import Figure
 
 from rankfall import plot
 from rankfall.data import Data
-from rankfall.measure import with_weights
+from rankfall.measure import Spectrum, with_weights
 from rankfall.network import Network
 from rankfall.papers.lab import Check, Claim, Experiment, at_least, at_most, guide, near, seed_lines
 from rankfall.papers.le.late import (
     arrived,
-    gaussian,
     last,
     late_flow,
     log_time_axis,
     samples,
     spectra,
     stable_rank,
+    within_bound,
 )
 from rankfall.papers.le.linear import ABOUT, draw_excess
 from rankfall.papers.le.linear import Setting as Layers
@@ -35,6 +36,13 @@ class Setting(Layers):
 
     late_loss: float = 1e-30  # from which on the signs of the weights are watched
 
+    def __post_init__(self) -> None:
+        """Refuse signs that are watched from the end on."""
+        super().__post_init__()
+        if not self.last_loss < self.late_loss < 0.5:
+            told = f"late_loss must be between last_loss, {self.last_loss:g}, and 0.5"
+            raise ValueError(f"{told}; {self.late_loss:g} is not.")
+
 
 def run_tail(setting: Setting, seed: int) -> xr.Dataset:
     """The spectra of the linear layers and of the ReLU layer below, and the two forms of the network."""
@@ -42,29 +50,29 @@ def run_tail(setting: Setting, seed: int) -> xr.Dataset:
     parts, bodies = [], []
     for depth, widths, loss in setting.networks:
         tail = depth - 1  # linear layers
-        start = gaussian(widths, 0.0, setting.scale, seed, linear_tail=tail)
+        start = Network.gaussian(widths, 0.0, setting.scale, seed, linear_tail=tail)
         run = late_flow(setting, start, data, loss)
         names = [f"W{k}, {tail} linear layers" for k in range(2, tail + 1)]
         parts.append(spectra(run, start, 2, names).assign_coords(linear=("matrix", np.full(tail - 1, tail))))
         bodies.append(_body(setting, run, start, data))
-    foreseen = phuong_separable.class_margins(data.x, data.y)
+    predicted = phuong_separable.class_margins(data.x, data.y)
     tails = xr.Variable("network", [depth - 1 for depth in setting.depths])
     kept = xr.concat(parts, dim="matrix").merge(xr.concat(bodies, dim=tails))
-    return kept.assign(foreseen=np.nan if foreseen is None else foreseen.stable_rank)
+    return kept.assign(predicted=np.nan if predicted is None else predicted.stable_rank)
 
 
 def _body(setting: Setting, run: Trajectory, start: Network, data: Data) -> xr.Dataset:
     """The ReLU layer, the error of the decomposition, and what changes its sign late."""
     flat = run["weights"].values
-    values = np.linalg.svd(with_weights(start, flat).weights[0], compute_uv=False) ** 2
+    spectrum = Spectrum.of(with_weights(start, flat).weights[0])
     errors = [_decomposed(with_weights(start, flat[at]), data.x) for at in (0, len(flat) // 2, -1)]
     late = flat[run["log_loss"].values < np.log(setting.late_loss)]
     turned = (np.sign(late[1:]) != np.sign(late[:-1])).any(axis=0)
     sizes = np.abs(flat[-1]) / np.abs(flat[-1]).max()
     return xr.Dataset(
         {
-            "body": ("record", values.sum(axis=1) / values[:, 0]),
-            "body_excess": ("record", values[:, 1:].sum(axis=1)),
+            "body": ("record", spectrum.stable_rank),
+            "body_excess": ("record", spectrum.excess),
             "body_log10_time": ("record", run["log_time"].values / np.log(10)),
             "decomposition": ("state", errors),
             "turned": int(turned.sum()),
@@ -92,13 +100,13 @@ def draw_tail(setting: Setting, runs: xr.Dataset) -> Figure:
         axes[0, 0].set(title=f"(a) excess, {tail} linear layers, one run", yscale="log", ylim=(0.02, 5000))
         axes[0, 0].legend(loc="upper left", ncols=2)
         _draw_stable_ranks(axes[0, 1], runs)
-        ends, foreseen = last(runs.body).transpose("seed", "network"), runs.foreseen
+        ends, predicted = last(runs.body).transpose("seed", "network"), runs.predicted
         ax = axes[0, 2]
         for colour, tail in zip(plot.PALETTE, runs.network.values, strict=False):
             plot.simulation(
-                ax, foreseen, ends.sel(network=tail), f"{tail} linear layers", color=colour, markevery=1
+                ax, predicted, ends.sel(network=tail), f"{tail} linear layers", color=colour, markevery=1
             )
-        ends_of_line = np.array([float(foreseen.min()) - 0.03, float(foreseen.max()) + 0.03])
+        ends_of_line = np.array([float(predicted.min()) - 0.03, float(predicted.max()) + 0.03])
         plot.theory(ax, ends_of_line, ends_of_line, "equal")
         ax.set(xlabel="closed form of the limit", ylabel=f"at a loss of $10^{{{setting.log10_last:.0f}}}$")
         ax.set_title("(c) stable rank of $W_1$")
@@ -126,7 +134,7 @@ def _draw_stable_ranks(ax: Axes, runs: xr.Dataset) -> None:
 
 RANK_TWO = Check(
     "stable rank of A u₊u₊ᵀ + B u₋u₋ᵀ",
-    lambda runs: runs.foreseen,
+    lambda runs: runs.predicted,
     at_least(1.2, "well above 1, or the ratio says nothing about the rank"),
 )
 
@@ -138,6 +146,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
 
 def _on_rank(setting: Setting) -> tuple[Claim, ...]:
     """The rank of the linear layers, and of the ReLU layer below."""
+    norm = setting.grown(6.5**2, setting.deepest) ** 0.5
     return (
         Claim(
             id="tail-rank-one",
@@ -145,7 +154,11 @@ def _on_rank(setting: Setting) -> tuple[Claim, ...]:
             source="abstract",
             metric="largest stable rank of a linear layer at the end",
             measure=lambda runs: last(stable_rank(runs)).max("matrix"),
-            expected=at_most(1.02, "1 + D_k/‖W_k‖₂², with D_k < 0.4 and ‖W_k‖₂² > 30 at a loss of 1e-300"),
+            expected=at_most(
+                1 + setting.share(0.02, setting.deepest),
+                f"1 + D_k/‖W_k‖₂², with D_k < {setting.started(0.4):.2g} and "
+                f"‖W_k‖₂² > {setting.grown_over(30)} at a loss of {setting.last_loss:g}",
+            ),
             hypotheses=(arrived(setting),),
             form="{:.4f}",
         ),
@@ -155,16 +168,19 @@ def _on_rank(setting: Setting) -> tuple[Claim, ...]:
             source="rankfall, from the training invariances of the abstract",
             metric="largest (‖W_k‖_F² − ‖W_k‖₂²)/D_k over linear layers and times",
             measure=lambda runs: (runs.excess / runs.bound).max(["record", "matrix"]),
-            expected=at_most(1.0001, "a bound at all times; 1e-4 for the tolerance of the flow"),
+            expected=within_bound(setting, "a bound at all times"),
         ),
         Claim(
             id="relu-below-rank-two",
             sentence="The ReLU layer below linear ones stays of rank two, as in a two-layer network.",
             source="abstract (not true for ReLU layers); the number with Phuong and Lampert 2021",
             metric="stable rank of W₁ at the end / that of A u₊u₊ᵀ + B u₋u₋ᵀ, of the classes' hard margins",
-            measure=lambda runs: (last(runs.body) / runs.foreseen).transpose("seed", "network"),
+            measure=lambda runs: (last(runs.body) / runs.predicted).transpose("seed", "network"),
             expected=near(
-                1.0, 0.08, "the share of the start, ‖W₁(0)‖/‖W₁‖ = 0.5/6.5; a scale, not a theorem"
+                1.0,
+                setting.share(0.08**2, setting.deepest) ** 0.5,
+                f"the share of the start, ‖W₁(0)‖/‖W₁‖ = {setting.scale:g}/{norm:.2g}; "
+                "a scale, not a theorem",
             ),
             hypotheses=(arrived(setting), RANK_TWO),
             form="{:.3f}",
@@ -175,6 +191,9 @@ def _on_rank(setting: Setting) -> tuple[Claim, ...]:
 
 def _on_signs(setting: Setting) -> tuple[Claim, ...]:
     """The network of signs."""
+    # Margins, -ln(loss), are of the degree of the depth in the weights.
+    norm = 6.3 * (log(setting.late_loss) / log(Setting.late_loss)) ** (1 / setting.deepest)
+    paths = max(prod(widths) for _, widths, _ in setting.networks)
     return (
         Claim(
             id="paths-and-signs",
@@ -182,7 +201,7 @@ def _on_signs(setting: Setting) -> tuple[Claim, ...]:
             source="abstract (decomposition), in our form",
             metric="error of the sum over paths and of the tree of signs, over max |f|, at three times",
             measure=lambda runs: runs.decomposition.transpose("seed", "network", "state"),
-            expected=at_most(1e-12, "identities: nothing but rounding in sums over up to 1440 paths"),
+            expected=at_most(1e-12, f"identities: nothing but rounding in sums over up to {paths} paths"),
             note="The signs are those of the network unrolled into a tree: with shared neurons it is false.",
         ),
         Claim(
@@ -211,7 +230,9 @@ def _on_signs(setting: Setting) -> tuple[Claim, ...]:
             ),
             measure=lambda runs: runs.turned_size.transpose("seed", "network"),
             expected=at_most(
-                0.08, "of the order of ‖W(0)‖/‖W‖ = 0.5/6.3 at a loss of 1e-30; a scale, not a theorem"
+                0.08 * setting.scale / Setting.scale * 6.3 / norm,
+                f"of the order of ‖W(0)‖/‖W‖ = {setting.scale:g}/{norm:.2g} at a loss of "
+                f"{setting.late_loss:g}; a scale, not a theorem",
             ),
         ),
     )

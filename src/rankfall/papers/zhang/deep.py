@@ -14,22 +14,20 @@ from rankfall.data import symmetric_linear
 from rankfall.network import Network
 from rankfall.papers.lab import Claim, Experiment, Measure, at_least, at_most, near, seed_lines
 from rankfall.papers.zhang import deeper
-from rankfall.papers.zhang.low_rank import NETWORKS, draw_weights, pair, spread
+from rankfall.papers.zhang.low_rank import NETWORKS, PairSetting, draw_weights, pair, spread
+from rankfall.papers.zhang.numbers import scientific
 
 COLOURS = dict(zip(NETWORKS, plot.PALETTE, strict=False))
 
 
 @dataclass(frozen=True)
-class Setting:
+class Setting(PairSetting):
     """The numbers of Fig. 5; where the source is not named they are ours."""
 
-    dim: int = 20  # workshop, Appendix G, and so the next three
-    width: int = 100
+    width: int = 100  # workshop, Appendix G, and so the next two
     scale: float = 1e-2  # the norm of a layer
     pairs: int = 1000  # points, before their mirror images, for the first seed, which is drawn
     fewer: int = 100  # and for the others
-    left: float = 1e-6  # the part of the loss at which a run ends
-    rtol: float = 1e-4  # the tolerance of the flow
     end: float = 1200.0  # of the loss curves
     records: int = 151
 
@@ -44,7 +42,7 @@ def run_figure_5(setting: Setting, seed: int) -> xr.Dataset:
     data = symmetric_linear(setting.pairs if seed == 0 else setting.fewer, setting.dim, seed)
     widths = (setting.dim, setting.width, setting.width, 1)
     start = Network.gaussian(widths, 0.0, setting.scale, seed)
-    return pair(data, start, setting.left, setting.rtol, setting.times, layers=3)
+    return pair(setting, data, start, setting.times, layers=3)
 
 
 # --- the figure ---------------------------------------------------------------------------------------------
@@ -78,8 +76,8 @@ def _draw_singular_values(ax: Axes, runs: xr.Dataset) -> None:
             label = name if column == 0 else None
             plot.simulation(ax, index + shift, values[:, column], label, color=COLOURS[name], markersize=2.4)
     for i, shift, height in ((i, s, i <= rank) for rank, s in ((1, -0.12), (2, 0.12)) for i in index):
-        told = "theory" if (i == 1 and shift > 0) else None
-        plot.theory(ax, [i + shift - 0.1, i + shift + 0.1], [height, height], told)
+        label = "theory" if (i == 1 and shift > 0) else None
+        plot.theory(ax, [i + shift - 0.1, i + shift + 0.1], [height, height], label)
     ax.set(xlabel=r"index $i$", ylabel=r"$\sigma_i(W_2)\, /\, \|w\|^{1/3}$", ylim=(-0.05, 1.15))
     ax.set_title("(c) singular values, all seeds")
     ax.legend(loc="center right")
@@ -103,12 +101,12 @@ def _of(name: str, network: str = "ReLU", **where: Any) -> Measure:
     return lambda runs: runs[name].sel(network=network).isel(where).transpose("seed", ...)
 
 
-def claims(_: Setting) -> tuple[Claim, ...]:
+def claims(setting: Setting) -> tuple[Claim, ...]:
     """Fig. 5, and eqs. (40) and (41) at three layers."""
-    return (*_on_ranks(), *_on_norms(), *_on_likeness(), *_on_function())
+    return (*_on_ranks(setting), *_on_norms(setting), *_on_likeness(setting), *_on_function(setting))
 
 
-def _on_ranks() -> tuple[Claim, ...]:
+def _on_ranks(setting: Setting) -> tuple[Claim, ...]:
     """The ranks and singular values of the layers."""
     return (
         Claim(
@@ -119,7 +117,11 @@ def _on_ranks() -> tuple[Claim, ...]:
             measure=lambda runs: np.stack(
                 [_of("first_rank", "linear")(runs), _of("middle_rank", "linear", middle=0)(runs)]
             ),
-            expected=near(1.0, 0.001, "the initial weights: (0.01)² of the squared norm, ten times"),
+            expected=near(
+                1.0,
+                10 * setting.scale**2,
+                f"the initial weights: ({setting.scale:g})² of the squared norm, ten times",
+            ),
             form="{:.4f}",
         ),
         Claim(
@@ -145,7 +147,7 @@ def _on_ranks() -> tuple[Claim, ...]:
             source="workshop, eqs. (40) and (41)",
             metric="σ₁(W₂) and σ₂(W₂), in units of ‖w‖^(1/3)",
             measure=_of("singular_value", middle=0, value=[0, 1]),
-            expected=near(1.0, 0.01, "the initial norm, 0.01"),
+            expected=near(1.0, setting.scale, f"the initial norm, {setting.scale:g}"),
             form="{:.4f}",
             note="What parts them are the blocks off the diagonal: they keep about the initial norm.",
         ),
@@ -155,13 +157,17 @@ def _on_ranks() -> tuple[Claim, ...]:
             source="workshop, eq. (40b)",
             metric="stable rank of W₂",
             measure=_of("middle_rank", middle=0),
-            expected=near(2.0, 0.04, "1 + (σ₂/σ₁)², where the two are equal to one per cent"),
+            expected=near(
+                2.0,
+                4 * setting.scale,
+                f"1 + (σ₂/σ₁)², where the two are equal to {100 * setting.scale:g} per cent",
+            ),
             form="{:.3f}",
         ),
     )
 
 
-def _on_norms() -> tuple[Claim, ...]:
+def _on_norms(setting: Setting) -> tuple[Claim, ...]:
     """The norms of the layers."""
     return (
         Claim(
@@ -171,7 +177,9 @@ def _on_norms() -> tuple[Claim, ...]:
             metric="(largest - smallest) / mean norm of a network's layers",
             measure=spread,
             expected=at_most(
-                1e-3, "differences of squared norms are conserved, at 1e-4; the flow's 1e-4 a step"
+                5 * (setting.scale**2 + setting.rtol),
+                f"differences of squared norms are conserved, at {scientific(setting.scale**2)}; "
+                f"the flow's {scientific(setting.rtol)} a step",
             ),
         ),
         Claim(
@@ -181,14 +189,17 @@ def _on_norms() -> tuple[Claim, ...]:
             metric="‖W₁‖, ‖W₂‖, ‖W₃‖, in units of ‖w‖^(1/3)",
             measure=_of("norm"),
             expected=near(
-                np.sqrt(2), 0.002, "a thousandth of the target is left to learn, twice", relative=True
+                np.sqrt(2),
+                2 * setting.unlearned,
+                f"{setting.unlearned:.2g} of the target is left to learn, twice",
+                relative=True,
             ),
             form="{:.4f}",
         ),
     )
 
 
-def _on_likeness() -> tuple[Claim, ...]:
+def _on_likeness(setting: Setting) -> tuple[Claim, ...]:
     """How alike the two networks are."""
     return (
         Claim(
@@ -214,21 +225,27 @@ def _on_likeness() -> tuple[Claim, ...]:
             source="workshop, section 4.2 and eq. (40b)",
             metric="share of the squared norm of W₂ in all other entries",
             measure=lambda runs: runs.outside,
-            expected=at_most(1e-3, "the initial weights: (0.01)² of the squared norm, ten times"),
+            expected=at_most(
+                10 * setting.scale**2,
+                f"the initial weights: ({setting.scale:g})² of the squared norm, ten times",
+            ),
         ),
     )
 
 
-def _on_function() -> tuple[Claim, ...]:
+def _on_function(setting: Setting) -> tuple[Claim, ...]:
     """What the network computes, and how long it takes."""
     return (
         Claim(
             id="linear-off-sample",
             sentence="The ReLU network computes the linear target off the sample too.",
             source="workshop, eq. (41)",
-            metric="relative error of f(x) = w·x for 1000 Gaussian x",
+            metric=f"relative error of f(x) = w·x for {setting.probes} Gaussian x",
             measure=_of("off_sample"),
-            expected=at_most(0.01, "ten times what is left to learn on the sample, a thousandth"),
+            expected=at_most(
+                10 * setting.unlearned,
+                f"ten times what is left to learn on the sample, {setting.unlearned:.2g}",
+            ),
         ),
         Claim(
             id="low-rank-delay",

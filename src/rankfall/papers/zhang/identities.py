@@ -28,6 +28,13 @@ class Setting(Sizes):
     slopes: tuple[float, ...] = (0.0, 0.3, 0.7)  # of two layers
     depths: tuple[int, ...] = (3, 4, 5)  # of deep ReLU networks
 
+    def __post_init__(self) -> None:
+        """Refuse networks without halves, or without middle layers."""
+        if self.width < 2 or self.width % 2:
+            raise ValueError(f"width must be even, one half for each sign; {self.width} is not.")
+        if not self.slopes or min(self.depths, default=0) < 3:
+            raise ValueError("slopes and depths must not be empty, and depths at least 3.")
+
     @property
     def draws(self) -> list[tuple[float, int]]:
         """Slope and depth of each draw; the shorter row starts again."""
@@ -97,9 +104,10 @@ def _dots(ax: Axes, values: xr.DataArray, bound: float) -> None:
 
 # --- the claims ---------------------------------------------------------------------------------------------
 
-ROUNDING: Interval = at_most(
-    1e-12, "an identity: rounding, in sums of 80 samples and products of five layers"
-)
+
+def _rounding(setting: Setting) -> Interval:
+    sums = f"sums of {2 * setting.pairs} samples and products of {max(setting.depths)} layers"
+    return at_most(1e-12, f"an identity: rounding, in {sums}")
 
 
 def _largest(*names: str) -> Callable[[xr.Dataset], xr.DataArray]:
@@ -107,24 +115,36 @@ def _largest(*names: str) -> Callable[[xr.Dataset], xr.DataArray]:
     return lambda runs: runs.error.sel(identity=list(names)).max("identity").transpose("seed", "draw")
 
 
-def _holds(name: str, sentence: str, source: str, *identities: str, note: str = "") -> Claim:
+def _holds(
+    setting: Setting, name: str, sentence: str, source: str, *identities: str, note: str = ""
+) -> Claim:
     metric = "largest relative error of " + " and ".join(identities) + ", for each seed and draw"
-    return Claim(name, sentence, source, metric, _largest(*identities), ROUNDING, form="{:.1e}", note=note)
+    return Claim(
+        name, sentence, source, metric, _largest(*identities), _rounding(setting), form="{:.1e}", note=note
+    )
 
 
 def _refuted(
-    name: str, sentence: str, source: str, printed: str, corrected: str, says: str, note: str
+    setting: Setting,
+    name: str,
+    sentence: str,
+    source: str,
+    printed: str,
+    corrected: str,
+    says: str,
+    note: str,
 ) -> Claim:
+    rounding = _rounding(setting)
     return Claim(
         name,
         sentence,
         source,
         "relative error of what is printed, for each seed and draw",
         _largest(printed),
-        ROUNDING,
+        rounding,
         recorded="refuted",
         certificate=Check(
-            f"relative error of the corrected form: {says}", _largest(corrected), ROUNDING, "{:.1e}"
+            f"relative error of the corrected form: {says}", _largest(corrected), rounding, "{:.1e}"
         ),
         form="{:.2g}",
         note=note,
@@ -142,13 +162,13 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
     """Every lemma and equation, as it is printed."""
     return (
         *_on_bounds(setting),
-        *_on_symmetric_data(),
-        *_on_the_early_phase(),
-        *_on_losses(),
-        *_on_rank_one(),
-        *_on_the_reduced_flow(),
-        *_on_white_inputs(),
-        *_on_depth(),
+        *_on_symmetric_data(setting),
+        *_on_the_early_phase(setting),
+        *_on_losses(setting),
+        *_on_rank_one(setting),
+        *_on_the_reduced_flow(setting),
+        *_on_white_inputs(setting),
+        *_on_depth(setting),
     )
 
 
@@ -183,10 +203,11 @@ def _on_bounds(setting: Setting) -> tuple[Claim, ...]:
     )
 
 
-def _on_symmetric_data() -> tuple[Claim, ...]:
+def _on_symmetric_data(setting: Setting) -> tuple[Claim, ...]:
     """What the symmetry of the data gives."""
     return (
         _holds(
+            setting,
             "half-space-moments",
             "On symmetric data the covariance and the correlation over any half-space are those over all "
             "data.",
@@ -195,6 +216,7 @@ def _on_symmetric_data() -> tuple[Claim, ...]:
             "(15)",
         ),
         _refuted(
+            setting,
             "half-space-integral",
             "The covariance is the integral of x xᵀ p(x) over one half-space.",
             "workshop, proof of Lemma 10",
@@ -204,6 +226,7 @@ def _on_symmetric_data() -> tuple[Claim, ...]:
             "Errata E4. The lemma itself is right.",
         ),
         _holds(
+            setting,
             "target-terms-linear",
             "On symmetric data the terms of the flow with the target are a linear network's, times (1+α)/2.",
             "workshop, Lemma 11",
@@ -213,22 +236,25 @@ def _on_symmetric_data() -> tuple[Claim, ...]:
     )
 
 
-def _on_the_early_phase() -> tuple[Claim, ...]:
+def _on_the_early_phase(setting: Setting) -> tuple[Claim, ...]:
     """The early phase."""
     return (
         _holds(
+            setting,
             "output-norm-growth",
             "The growth of ‖W₂‖² is a linear network's, less a quartic term.",
             "workshop, proof of Lemma 12",
             "Lemma 12, proof",
         ),
         _holds(
+            setting,
             "early-phase-solution",
             "The linear system of the early phase has the solution (23).",
             "workshop, eq. (23)",
             "(23)",
         ),
         _holds(
+            setting,
             "cubic-terms",
             "What the early phase leaves out of the flow are two cubic terms.",
             "workshop, eq. (24)",
@@ -239,16 +265,18 @@ def _on_the_early_phase() -> tuple[Claim, ...]:
     )
 
 
-def _on_losses() -> tuple[Claim, ...]:
+def _on_losses(setting: Setting) -> tuple[Claim, ...]:
     """The losses and their flows."""
     return (
         _holds(
+            setting,
             "loss-splits",
             "On symmetric data the square loss is that of the linear part plus that of the even part.",
             "workshop, Appendix E.4",
             "E.4",
         ),
         _refuted(
+            setting,
             "logistic-flow-factor",
             "In the flow of the logistic loss the output stands as a factor.",
             "workshop, eq. (7)",
@@ -260,10 +288,11 @@ def _on_losses() -> tuple[Claim, ...]:
     )
 
 
-def _on_rank_one() -> tuple[Claim, ...]:
+def _on_rank_one(setting: Setting) -> tuple[Claim, ...]:
     """Weights of rank one."""
     return (
         _holds(
+            setting,
             "rank-one-linear",
             "With rank-one weights and equal halves a leaky network is a linear one, times (1+α)/2.",
             "workshop, eqs. (27) and (29)",
@@ -271,6 +300,7 @@ def _on_rank_one() -> tuple[Claim, ...]:
             "(29)",
         ),
         _holds(
+            setting,
             "rank-one-averages",
             "With rank-one weights and equal halves two averages in the flow are linear, times (1+α)/2.",
             "workshop, eqs. (31) and (33)",
@@ -280,10 +310,11 @@ def _on_rank_one() -> tuple[Claim, ...]:
     )
 
 
-def _on_the_reduced_flow() -> tuple[Claim, ...]:
+def _on_the_reduced_flow(setting: Setting) -> tuple[Claim, ...]:
     """The flow that is left of them."""
     return (
         _holds(
+            setting,
             "square-flow-factors",
             "The flow of the square loss reduces to a linear network's with factors (1+α)/2.",
             "workshop, eq. (34)",
@@ -291,19 +322,24 @@ def _on_the_reduced_flow() -> tuple[Claim, ...]:
             "(34b)",
         ),
         _holds(
+            setting,
             "scaled-weights-flow",
             "Weights scaled by √((1+α)/2) flow like a linear network, at (1+α)/2 times its speed.",
             "workshop, eq. (35)",
             "(35)",
         ),
-        _holds("layers-stay-balanced", "The two layers stay balanced.", "workshop, eq. (36)", "(36)"),
         _holds(
+            setting, "layers-stay-balanced", "The two layers stay balanced.", "workshop, eq. (36)", "(36)"
+        ),
+        _holds(
+            setting,
             "second-layer-along-itself",
             "The second layer moves along itself, so that equal halves stay equal.",
             "rankfall (missing in Part 3 of the proof of Theorem 5, errata E12)",
             "E12",
         ),
         _refuted(
+            setting,
             "logistic-reduced-flow",
             "The reduced flow of the logistic loss has the factor ((1+α)/2)² and the output in it.",
             "workshop, after eq. (37)",
@@ -313,6 +349,7 @@ def _on_the_reduced_flow() -> tuple[Claim, ...]:
             "Errata E2. Theorem 5 survives: the corrected flow scales to a linear network's.",
         ),
         _refuted(
+            setting,
             "half-space-slopes",
             "On the half-space r·x > 0 the neurons with negative output weight have the slope 1.",
             "workshop, after eq. (37)",
@@ -324,10 +361,11 @@ def _on_the_reduced_flow() -> tuple[Claim, ...]:
     )
 
 
-def _on_white_inputs() -> tuple[Claim, ...]:
+def _on_white_inputs(setting: Setting) -> tuple[Claim, ...]:
     """The time course for white inputs."""
     return (
         _refuted(
+            setting,
             "time-course-start",
             "The time course starts at the map of the network, with u₀ = ‖W₁(0)‖.",
             "workshop, eq. (38)",
@@ -337,6 +375,7 @@ def _on_white_inputs() -> tuple[Claim, ...]:
             "Errata E7: the slip that corollary-14 follows in time.",
         ),
         _holds(
+            setting,
             "time-course-solves",
             "For white inputs the time course solves the flow of the linear network.",
             "workshop, Corollary 14, eq. (38)",
@@ -346,16 +385,18 @@ def _on_white_inputs() -> tuple[Claim, ...]:
     )
 
 
-def _on_depth() -> tuple[Claim, ...]:
+def _on_depth(setting: Setting) -> tuple[Claim, ...]:
     """Deep networks."""
     return (
         _holds(
+            setting,
             "deep-half-product",
             "Deep ReLU networks of rank one and two are linear maps: half the product of the layers.",
             "workshop, eq. (41)",
             "(41)",
         ),
         _holds(
+            setting,
             "deep-form-kept",
             "Deep ReLU networks of rank one and two keep their form, and all layers grow at the same rate.",
             "workshop, eqs. (43) to (45)",
@@ -365,6 +406,7 @@ def _on_depth() -> tuple[Claim, ...]:
             "after (45)",
         ),
         _holds(
+            setting,
             "deep-twin-half-speed",
             "Deep ReLU networks of rank one and two follow a deep linear one at half the speed: W₁ and W_L "
             "are √2 times its own, the layers between them twice its positive entries.",
@@ -373,6 +415,7 @@ def _on_depth() -> tuple[Claim, ...]:
             note="The velocities agree wherever the weights do, so it is exact for descent too.",
         ),
         _holds(
+            setting,
             "deep-ends-linear",
             "In deep ReLU networks of rank one and two the flow of the first and the last layer is a linear "
             "network's but for factors.",
@@ -380,6 +423,7 @@ def _on_depth() -> tuple[Claim, ...]:
             "(42), ends",
         ),
         _refuted(
+            setting,
             "deep-middle-linear",
             "In deep ReLU networks of rank one and two the middle layers flow like linear ones, but for "
             "factors.",

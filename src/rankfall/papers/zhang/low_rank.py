@@ -4,6 +4,7 @@ The inputs come with their mirror images, the target is w·x. What is predicted:
 """
 
 import warnings
+from dataclasses import dataclass
 
 import diffrax
 import numpy as np
@@ -13,17 +14,39 @@ from matplotlib.image import AxesImage
 
 from rankfall.data import Data
 from rankfall.dynamics import FlowWarning, Until, flow
+from rankfall.measure import Spectrum
 from rankfall.network import Network
 from rankfall.papers.lab import finished
 from rankfall.theory.mathematics import outside
 
 NETWORKS = {"linear": 1.0, "ReLU": 0.0}  # and their slopes
-LATEST = 1e5  # long after every run has ended
-PROBES = 1000  # inputs off the sample
-VALUES = 5  # leading singular values that are kept
 
 
-def pair(data: Data, start: Network, left: float, rtol: float, times: np.ndarray, layers: int) -> xr.Dataset:
+@dataclass(frozen=True)
+class PairSetting:
+    """What the experiments on deep networks share. The numbers that have no source are ours."""
+
+    dim: int = 20  # workshop, Appendix G
+    left: float = 1e-6  # the part of the loss at which a run ends
+    rtol: float = 1e-4  # the tolerance of the flow
+    latest: float = 1e5  # a time long after every run has ended
+    probes: int = 1000  # inputs off the sample
+    values: int = 5  # leading singular values that are kept: claims speak of three
+
+    def __post_init__(self) -> None:
+        """Refuse what claims could not be judged on."""
+        if self.values < 3:
+            raise ValueError(f"values must be at least 3; {self.values} is not.")
+        if not 0 < self.left < 1:
+            raise ValueError(f"left must be between 0 and 1, such as 1e-6; {self.left:g} is not.")
+
+    @property
+    def unlearned(self) -> float:
+        """The part of the target that is left to learn at the end."""
+        return float(np.sqrt(self.left))
+
+
+def pair(setting: PairSetting, data: Data, start: Network, times: np.ndarray, layers: int) -> xr.Dataset:
     """Follow the flow of both until the part `left` of the loss is left, with its values at `times`; measure.
 
     Along "layer" there are `layers` entries, along "middle" two fewer: NaN where a network is less deep.
@@ -37,8 +60,8 @@ def pair(data: Data, start: Network, left: float, rtol: float, times: np.ndarray
                 Network(start.weights, slope=slope),
                 data,
                 "square",
-                Until(time=LATEST, loss=left * first),
-                rtol=rtol,
+                Until(time=setting.latest, loss=setting.left * first),
+                rtol=setting.rtol,
                 measures=["loss"],
                 record=list(times),
                 solver=diffrax.Bosh3(),  # kinks make a higher order useless
@@ -46,7 +69,7 @@ def pair(data: Data, start: Network, left: float, rtol: float, times: np.ndarray
             )
         networks[name] = finished(run).network
         curves[name] = np.interp(times, run.time, run.loss / first)
-    kept = _spectral(data, start, networks, layers)
+    kept = _spectral(setting, data, start, networks, layers)
     kept |= _compared(networks, layers) | _pictures(networks, layers)
     kept |= {"loss": (("network", "time"), np.stack(list(curves.values()))), "delay": _delay(curves, times)}
     kept["late"] = kept["delay"] / 2 ** (start.depth / 2)
@@ -73,18 +96,18 @@ def _filled(values: list, size: int) -> np.ndarray:
     return np.concatenate([found, np.full((size - len(found), *found.shape[1:]), np.nan)])
 
 
-def _spectral(data: Data, start: Network, networks: dict[str, Network], layers: int) -> dict:
+def _spectral(
+    setting: PairSetting, data: Data, start: Network, networks: dict[str, Network], layers: int
+) -> dict:
     """Norms, stable ranks and singular values, in units of ‖w‖^(1/L) where they have a unit."""
     w = np.linalg.lstsq(data.x, data.y, rcond=None)[0]
     one = float(np.linalg.norm(w)) ** (1 / start.depth)
-    spectra = [[np.linalg.svd(v, compute_uv=False) for v in _weights(n)] for n in networks.values()]
-    norm = [_filled([np.linalg.norm(s) / one for s in of], layers) for of in spectra]
-    ranks = [
-        [float((s**2).sum() / s[0] ** 2) for s in of[:-1]] for of in spectra
-    ]  # the last layer is one row
-    leading = [_filled([s[:VALUES] / one for s in of[1:-1]], layers - 2) for of in spectra]
+    spectra = [[Spectrum.of(v) for v in _weights(n)] for n in networks.values()]
+    norm = [_filled([np.linalg.norm(s.values) / one for s in of], layers) for of in spectra]
+    ranks = [[s.stable_rank for s in of[:-1]] for of in spectra]  # the last layer is one row
+    leading = [_filled([s.values[: setting.values] / one for s in of[1:-1]], layers - 2) for of in spectra]
     initial = _filled([np.linalg.norm(v, 2) / one for v in _weights(start)[1:-1]], layers - 2)
-    x = np.random.default_rng(0).normal(size=(PROBES, data.dim))
+    x = np.random.default_rng(0).normal(size=(setting.probes, data.dim))
     off = [float(np.linalg.norm(n(x) - x @ w) / np.linalg.norm(x @ w)) for n in networks.values()]
     return {
         "norm": (("network", "layer"), np.stack(norm)),

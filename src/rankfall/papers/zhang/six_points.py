@@ -13,7 +13,7 @@ from rankfall import plot
 from rankfall.data import Data, six_points
 from rankfall.dynamics import Until, descent, exact_flow, linear
 from rankfall.loss import named, square
-from rankfall.network import Network, with_origin
+from rankfall.network import Network
 from rankfall.papers.lab import Claim, Experiment, at_least, at_most, finished, near, seed_lines
 from rankfall.papers.zhang.expressivity import draw_output
 
@@ -41,6 +41,15 @@ class Setting:
     angles: int = 1800  # at which the output is taken, 0.2 degrees apart
     side: int = 161  # pixels of the pictures
     reach: float = 1.6  # their half-width
+
+    def __post_init__(self) -> None:
+        """Refuse losses that have no end, and points that are not moved."""
+        if len(self.ends) != len(LOSSES):
+            raise ValueError(f"ends must be {len(LOSSES)}, one a loss: there are {len(self.ends)}.")
+        if not all(asymmetry > 0 for asymmetry in self.asymmetries):
+            raise ValueError(
+                "asymmetry and sweep must be positive: else no point is moved, and no plateau ends."
+            )
 
     @property
     def asymmetries(self) -> tuple[float, ...]:
@@ -100,7 +109,7 @@ def resting(network: Network, data: Data, loss: str) -> float:
     at its kink, and these pull against its sign, then by convexity no network nearby has a smaller loss.
     """
     first, second = (np.asarray(w) for w in network.weights)
-    p = named(loss).pulls(_outputs(network, data.x), data.y)
+    p = named(loss).pulls(np.asarray(network(data.x)), data.y)
     force = p[:, None] * data.x / data.n
     cosine = first @ data.x.T / np.linalg.norm(first, axis=1)[:, None] / np.linalg.norm(data.x, axis=1)
     worst = 0.0
@@ -133,15 +142,10 @@ def closest(around: np.ndarray, data: Data) -> float:
     return float(distance.min(initial=np.inf))
 
 
-def _outputs(network: Network, x: np.ndarray) -> np.ndarray:
-    # Without its origin, so that the networks of all seeds share what is compiled.
-    return np.asarray(with_origin(network, "")(x))
-
-
 def _around(network: Network, count: int) -> np.ndarray:
     """The outputs around the unit circle, both ends included: they tell the output everywhere."""
     angles = np.linspace(0, 2 * np.pi, count + 1)
-    return _outputs(network, np.column_stack([np.cos(angles), np.sin(angles)]))
+    return np.asarray(network(np.column_stack([np.cos(angles), np.sin(angles)])))
 
 
 # The runs
@@ -149,7 +153,7 @@ def _around(network: Network, count: int) -> np.ndarray:
 
 def run_six_points(setting: Setting, seed: int) -> xr.Dataset:
     """The flow for both losses, descent with the printed step, and the plateaus of other asymmetries."""
-    network = with_origin(Network.gaussian((2, setting.width, 1), 0.0, setting.scale, seed), "")
+    network = Network.gaussian((2, setting.width, 1), 0.0, setting.scale, seed)
     data = six_points(setting.asymmetry)
     ends = zip(LOSSES, setting.ends, strict=True)
     flows = xr.concat([_flow(setting, network, data, loss, end) for loss, end in ends], dim="loss_name")
@@ -193,12 +197,11 @@ def _flow(setting: Setting, network: Network, data: Data, loss: str, end: float)
             show=False,
         )
     )
-    told = best(halves(data), data.y, loss)
-    level = float(named(loss)(told, data.y))
+    level = float(named(loss)(best(halves(data), data.y, loss), data.y))
     on = _flattest(run.loss.values, level)
     there = _network(run.weights.values[on], setting.width)
     straight = best(data.x, data.y, loss)
-    f = _outputs(there, data.x)
+    f = np.asarray(there(data.x))
     held = np.abs(there.weights[0] @ data.x[MOVED]) <= KINK * np.linalg.norm(there.weights[0], axis=1)
     gain = np.log(np.clip(level - run.loss.values, 1e-300, None) / level)
     around = [_around(there, setting.angles), _around(run.network, setting.angles)]
@@ -213,7 +216,7 @@ def _flow(setting: Setting, network: Network, data: Data, loss: str, end: float)
             "positive_held": int((held & (there.weights[1][0] > 0)).sum()),
             "gain": ("record", gain),
             "rate": _slope(run.time.values[on:], gain[on:]) / 2,
-            "rate_told": escape_rate(data, loss),
+            "predicted_rate": escape_rate(data, loss),
             "rest": resting(run.network, data, loss),
             "closest": closest(around[1], data),
             "roomiest": roomiest(data),
@@ -357,11 +360,11 @@ def _draw_escape(ax: Axes, runs: xr.Dataset) -> None:
             & (times > here.reached.values[0])[:, None]
         )
         plot.simulation(ax, times, np.where(shown, gain, np.nan), color=colour, markevery=2, markersize=2)
-        told = 2 * float(here.rate_told[0])
+        predicted = 2 * float(here.predicted_rate[0])
         middle = np.nanmedian(
-            np.where(shown & (gain > 1e-6) & (gain < 1e-4), np.log(gain), np.nan) - told * times[:, None]
+            np.where(shown & (gain > 1e-6) & (gain < 1e-4), np.log(gain), np.nan) - predicted * times[:, None]
         )
-        line = np.exp(told * times + middle)
+        line = np.exp(predicted * times + middle)
         kept = (line > 1e-8) & (line < GAINED)
         plot.theory(ax, times[kept], line[kept], "predicted slopes" if loss == "square" else None)
         ax.plot([], [], "o", markersize=3, color=colour, label=f"{loss} loss")
@@ -477,9 +480,9 @@ def _on_the_end() -> tuple[Claim, ...]:
 
 
 def _on_the_length(setting: Setting) -> tuple[Claim, ...]:
-    """How long it lasts."""
+    """How long it lasts; at several asymmetries, if there are."""
     smallest = " to ".join(f"{asymmetry:g}" for asymmetry in setting.asymmetries[:2])
-    return (
+    rate, length = (
         Claim(
             id="escape-rate",
             sentence=(
@@ -488,7 +491,7 @@ def _on_the_length(setting: Setting) -> tuple[Claim, ...]:
             ),
             source="rankfall",
             metric="growth rate of the loss's gain / (2 × the pull along these neurons), both losses",
-            measure=lambda runs: (runs.rate / runs.rate_told).transpose("seed", "loss_name"),
+            measure=lambda runs: (runs.rate / runs.predicted_rate).transpose("seed", "loss_name"),
             expected=near(
                 1.0,
                 0.01,
@@ -506,6 +509,7 @@ def _on_the_length(setting: Setting) -> tuple[Claim, ...]:
             form="{:.3f}",
         ),
     )
+    return (rate, length) if len(set(setting.asymmetries[:2])) == 2 else (rate,)
 
 
 WORKSHOP_2 = Experiment(
