@@ -278,8 +278,8 @@ def run_map(setting: MapSetting, seed: int) -> xr.Dataset:
         {"stable_rank": (dims, ranks), "certified": (dims, certified)},
         coords={"slope": list(slopes), "ratio": list(ratios), "positive": list(positives)},
     )
-    kept = {*_low(setting, *slopes), *_higher(setting)}
-    return with_certificates(found, seed, {name: proofs[name] for name in sorted(kept & proofs.keys())})
+    kept = (*_low(setting, *slopes), *_higher(setting))
+    return with_certificates(found, seed, {name: proofs[name] for name in kept if name in proofs})
 
 
 def _named(slope: float, ratio: int, positive: int) -> str:
