@@ -30,7 +30,6 @@ from rankfall.papers.lab import (
     superscript,
 )
 
-
 MEASURES = ("weights", "log_loss", "norms", "smoothed_margin", "normalised_margin")
 
 

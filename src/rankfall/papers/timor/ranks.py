@@ -216,7 +216,8 @@ def _on_theorems(setting: RankSetting) -> tuple[Claim, ...]:
             measure=lambda runs: _fitted(runs, "ratio").min("start"),
             expected=at_least(
                 0.01,
-                f"rank one would be 0, up to the root of the loss {_scientific(timor_rank.FITTED)} that is left",
+                "rank one would be 0, up to the root of what is left of the loss, "
+                f"{_scientific(timor_rank.FITTED)}",
             ),
             hypotheses=(
                 Check(
