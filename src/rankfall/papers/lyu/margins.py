@@ -51,7 +51,8 @@ class Setting:
     late: float = 690.0  # log t at the end: t is about 1e300
     rtol: float = 1e-6  # of a step, L = 3; the others are followed exactly at their kinks
     clock_start: float = 0.02  # the first record, in the clock of the loss, L = 1, 2
-    clock_ends: tuple[float, ...] = (3e4, 30.0)  # the last one for L = 1 and for L = 2
+    clock_end_one: float = 3e4  # the last one, L = 1
+    clock_end_two: float = 30.0  # L = 2
     first_log: float = 0.1  # log t at the first record, L = 3
     states: int = 8  # of the run whose KKT residuals are taken
 
@@ -84,7 +85,8 @@ def _start(setting: Setting, order: int, seed: int) -> Network:
 def _course(setting: Setting, order: int, data: Data, seed: int) -> xr.Dataset:
     net, loss = _start(setting, order, seed), exponential.sum
     if order < 3:
-        clock = [*np.geomspace(setting.clock_start, setting.clock_ends[order - 1], 2 * setting.records)]
+        last = setting.clock_end_one if order == 1 else setting.clock_end_two
+        clock = [*np.geomspace(setting.clock_start, last, 2 * setting.records)]
         run = exact_flow(
             net,
             data,
