@@ -211,7 +211,9 @@ def _on_the_exception(setting: Setting) -> tuple[Claim, ...]:
             hypotheses=(REACHED,),
             proofs=(FEW,),
             form="{:.1e}",
-            note="The exception has the probability 2^(1−m): half of the starts of m = 2 neurons.",
+            note=(
+                f"The exception has the probability 2^(1−m): {2.0 ** (1 - few):.3g} for m = {few} neurons."
+            ),
         ),
     )
 

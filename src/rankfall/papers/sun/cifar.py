@@ -1,6 +1,6 @@
 """Sun and Tran, Fig. 8 and 9: the stable rank on CIFAR-10, and far on from the smallest initial weights."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,21 +10,27 @@ from matplotlib.figure import Figure
 
 from rankfall import plot
 from rankfall.data import Data, cifar10
-from rankfall.papers.lab import Check, Claim, Experiment, at_least, at_most, guide, near
+from rankfall.papers.lab import Check, Claim, Experiment, Verdict, at_least, at_most, guide, near
+from rankfall.papers.sun.images import CURVE, Images, epochs_of, no_trace, run_images, smaller_lower
 from rankfall.papers.sun.readings import (
-    FILES,
-    READINGS,
     TEN_CLASSES,
     VALUES,
+    Reading,
+    Scales,
+    as_published,
     draw_readings,
     ends,
     first_gradient,
     no_gradient,
-    ten_classes,
+    scale,
 )
 
-CURVE = "how well a printed curve can be read"
+RELU = {"ReLU": 0.0}  # the only activation of both figures
 LOW = 1.1  # times the least: as low as the stable rank gets, but for a ripple
+
+# Read off Fig. 8.
+START = 259  # where the curve from the largest value starts
+FIRST = 55  # the end of the first epoch from the smallest
 
 
 def _data() -> Data:
@@ -32,154 +38,132 @@ def _data() -> Data:
 
 
 @dataclass(frozen=True)
-class Training:
+class Training(Images):
     """What both figures share, from section 5."""
 
-    width: int = 512  # as run: the program's
-    printed_width: int = 128  # as printed: the text's
+    width: int = 512
+    printed_width: int = 128
     step: float = 0.01  # the text's, which fits the figure, as does the batch
     batch: int = 128
     epochs: int = 100
     load: Callable[[], Data] = _data
-
-    @property
-    def widths(self) -> tuple[int, int]:
-        """As run, as printed."""
-        return self.width, self.printed_width
-
-
-def _network(setting: Training, data: Data, reading: str, value: float, seed: int, place: Path) -> xr.Dataset:
-    widths = (data.dim, setting.widths[READINGS.index(reading)], 10)
-    file = place / f"{FILES[reading]}-{value:g}.nc"
-    options = {"step": setting.step, "batch": setting.batch, "epochs": setting.epochs}
-    return ten_classes(data, reading, widths, 0.0, value, seed, file, **options)
 
 
 # --- Fig. 8 -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Setting(Training):
-    """Fig. 8: a curve for each initial scale; and what is read off it."""
+class Setting(Training, Scales):
+    """Fig. 8: a curve for each initial scale."""
 
-    values: tuple[float, ...] = VALUES  # the initial scales, in rising order
     gradient_samples: int = 1000  # ours: on so many the gradient at the start is taken
-    start: int = 259  # Fig. 8: where the curve from 1e-3 starts
-    first: int = 55  # Fig. 8: the end of the first epoch from 1e-5
 
 
 def run_figure_8(setting: Setting, seed: int, place: Path) -> xr.Dataset:
     """Stable rank and test accuracy after every epoch of a network for each value, in both readings."""
     data, some = setting.load(), setting.gradient_samples
-    readings = [
-        xr.concat(
-            [_network(setting, data, reading, value, seed, place) for value in setting.values],
-            dim=xr.Variable("value", list(setting.values)),
-        )
-        for reading in READINGS
-    ]
-    kept = xr.concat(readings, dim=xr.Variable("reading", list(READINGS)))
-    return kept.expand_dims(activation=["ReLU"]).assign(
-        rows=("reading", np.array(setting.widths)),
-        first_gradient=first_gradient(setting.width, setting.values[0], Data(data.x[:some], data.y[:some])),
+    kept = run_images(setting, data, setting.values, RELU, seed, place)
+    return kept.assign(
+        rows=("reading", np.array([setting.width_of(reading) for reading in Reading])),
+        first_gradient=first_gradient(setting, setting.values[0], Data(data.x[:some], data.y[:some])),
     )
 
 
-def _first(setting: Setting, runs: xr.Dataset, reading: str) -> xr.DataArray:
+def _first(runs: xr.Dataset, reading: Reading) -> xr.DataArray:
     """The stable rank after the first epoch from the smallest value, as a part of that in the figure."""
-    return ends(runs, reading, "ReLU", 1).isel(value=0) / setting.first
-
-
-def _trace(runs: xr.Dataset) -> xr.DataArray:
-    """How far apart the five values end as printed."""
-    last = ends(runs, "as printed", "ReLU")
-    return last.max("value") / last.min("value")
+    return ends(runs, reading, "ReLU", 1).sel(value=VALUES[0]) / FIRST
 
 
 def draw_figure_8(setting: Setting, runs: xr.Dataset) -> Figure:
     """A row for each reading: the stable rank and the test accuracy."""
-    names = [f"{reading}, m = {width}" for reading, width in zip(READINGS, setting.widths, strict=True)]
-    return draw_readings(runs, names, yscale="log")
+    return draw_readings(runs, setting.titles, yscale="log")
 
 
 def claims(setting: Setting) -> tuple[Claim, ...]:
     """What Fig. 8 shows, in both readings."""
-    return (*_on_the_start(setting), *_on_scales(setting))
-
-
-def _on_the_start(setting: Setting) -> tuple[Claim, ...]:
-    """Where the curves begin, in both readings."""
     return (
-        Claim(
+        *_as_run_on_the_figure(setting),
+        *_as_printed_on_the_figure(setting),
+        *_on_scales(setting),
+        no_gradient("cifar-no-first-gradient"),
+    )
+
+
+def _as_run_on_the_figure(setting: Setting) -> Iterator[Claim]:
+    """Where the curves begin, with the width of the program."""
+    if not as_published(setting, "width", "step", "batch", "load"):
+        return
+    if VALUES[-1] in setting.values:
+        yield Claim(
             id="cifar-start",
-            sentence="From the largest initial weights the curve of the stable rank starts at 259.",
+            sentence=f"From the largest initial weights the curve of the stable rank starts at {START}.",
             source="section 5, Fig. 8, read off",
-            metric="stable rank of W₁ after one epoch, where the curve begins / 259, value 1e-3, as run",
-            measure=lambda runs: ends(runs, "as run", "ReLU", 1).isel(value=-1) / setting.start,
+            metric=(
+                f"stable rank of W₁ after one epoch, where the curve begins / {START}, "
+                f"value {scale(VALUES[-1])}, as run"
+            ),
+            measure=lambda runs: ends(runs, Reading.RUN, "ReLU", 1).sel(value=VALUES[-1]) / START,
             expected=near(1.0, 0.05, CURVE),
             form="{:.3f}",
-        ),
-        Claim(
+        )
+    if VALUES[0] in setting.values:
+        yield Claim(
             id="cifar-first-epoch",
-            sentence="From the smallest initial weights the stable rank is 55 after the first epoch.",
+            sentence=f"From the smallest initial weights the stable rank is {FIRST} after the first epoch.",
             source="section 5, Fig. 8, read off",
-            metric="stable rank of W₁ after one epoch / 55, value 1e-5, as run",
-            measure=lambda runs: _first(setting, runs, "as run"),
+            metric=f"stable rank of W₁ after one epoch / {FIRST}, value {scale(VALUES[0])}, as run",
+            measure=lambda runs: _first(runs, Reading.RUN),
             expected=near(1.0, 0.1, CURVE),
             form="{:.3f}",
-        ),
-        Claim(
+        )
+
+
+def _as_printed_on_the_figure(setting: Setting) -> Iterator[Claim]:
+    """The same with the width of the text."""
+    if as_published(setting, "printed_width", "load"):
+        yield Claim(
             id="cifar-printed-start",
-            sentence="With the 128 neurons of the text the stable rank starts at 259.",
+            sentence=(
+                f"With the {setting.printed_width} neurons of the text the stable rank starts at {START}."
+            ),
             source="rankfall: Fig. 8 with the width of the text",
-            metric="stable rank of W₁ at the start / 259, as printed",
-            measure=lambda runs: ends(runs, "as printed", "ReLU", 0) / setting.start,
+            metric=f"stable rank of W₁ at the start / {START}, as printed",
+            measure=lambda runs: ends(runs, Reading.PRINTED, "ReLU", 0) / START,
             expected=near(1.0, 0.05, CURVE),
-            recorded="refuted",
+            recorded=Verdict.REFUTED,
             certificate=Check(
                 "number of rows of W₁ as printed, which its stable rank cannot exceed",
-                lambda runs: runs.rows.sel(reading="as printed"),
-                at_most(0.95 * setting.start, "the lowest number that can be read as 259, up to 5 %"),
+                lambda runs: runs.rows.sel(reading=Reading.PRINTED),
+                at_most(0.95 * START, f"the lowest number that can be read as {START}, up to 5 %"),
             ),
             form="{:.3f}",
             note="The figure was made with 512 neurons.",
-        ),
-    )
-
-
-def _on_scales(setting: Setting) -> tuple[Claim, ...]:
-    """What the initial scale leaves, in both readings."""
-    return (
-        Claim(
-            id="cifar-smaller-starts-lower",
-            sentence="The smaller the initial weights, the lower the stable rank after a hundred epochs.",
-            source="rankfall",
-            metric="step of the stable rank from one value to the next larger one, as run",
-            measure=lambda runs: ends(runs, "as run", "ReLU").diff("value"),
-            expected=at_least(0.0, "the sign is the claim"),
-            form="{:.1f}",
-        ),
-        Claim(
-            id="cifar-printed-no-trace",
-            sentence="As printed the initial scale leaves no trace after a hundred epochs.",
-            source="rankfall",
-            metric="largest / smallest stable rank after 100 epochs over the values, as printed",
-            measure=_trace,
-            expected=at_most(1.05, "5 % is what an eye sees in a figure"),
-            form="{:.3f}",
-        ),
-        Claim(
+        )
+    same = as_published(setting, "printed_width", "step", "batch", "load")
+    if same and VALUES[0] in setting.values:
+        yield Claim(
             id="cifar-printed-first-epoch",
-            sentence="As printed, too, the stable rank is 55 after an epoch from the smallest weights.",
+            sentence=(
+                f"As printed, too, the stable rank is {FIRST} after an epoch from the smallest weights."
+            ),
             source="rankfall: Fig. 8 in the reading of the text",
-            metric="stable rank of W₁ after one epoch / 55, value 1e-5, as printed",
-            measure=lambda runs: _first(setting, runs, "as printed"),
+            metric=f"stable rank of W₁ after one epoch / {FIRST}, value {scale(VALUES[0])}, as printed",
+            measure=lambda runs: _first(runs, Reading.PRINTED),
             expected=near(1.0, 0.1, CURVE),
-            recorded="not reproduced",
+            recorded=Verdict.NOT_REPRODUCED,
             form="{:.3f}",
-        ),
-        no_gradient("cifar-no-first-gradient"),
-    )
+        )
+
+
+def _on_scales(setting: Setting) -> Iterator[Claim]:
+    """What the initial scale leaves, in both readings."""
+    if len(setting.values) > 1:
+        yield smaller_lower("cifar-smaller-starts-lower", setting, "rankfall", "the sign is the claim")
+        yield no_trace(
+            "cifar-printed-no-trace",
+            setting,
+            f"As printed the initial scale leaves no trace after {epochs_of(setting)}.",
+        )
 
 
 FIGURE_8 = Experiment(
@@ -208,27 +192,22 @@ class Long(Training):
 
     value: float = VALUES[0]  # Fig. 9
     epochs: int = 800  # ours: of the 2000 in the figure
-
-    @property
-    def early(self) -> int:
-        """The epoch after which the text sees the rise: 100 of our 800."""
-        return self.epochs // 8
+    early: int = 100  # the epoch after which the text sees the rise
 
 
 def run_figure_9(setting: Long, seed: int, place: Path) -> xr.Dataset:
     """Stable rank and test accuracy from the smallest initial weights, far on, in both readings."""
-    data = setting.load()
-    runs = [_network(setting, data, reading, setting.value, seed, place) for reading in READINGS]
-    return xr.concat(runs, dim=xr.Variable("reading", list(READINGS)))
+    kept = run_images(setting, setting.load(), [setting.value], RELU, seed, place)
+    return kept.isel(value=0, activation=0, drop=True)
 
 
-def _severe(setting: Long, runs: xr.Dataset, reading: str) -> xr.DataArray:
-    """The stable rank at the end over that at epoch 100."""
+def _severe(setting: Long, runs: xr.Dataset, reading: Reading) -> xr.DataArray:
+    """The stable rank at the end over that at the early epoch."""
     ranks = runs.stable_rank.sel(reading=reading)
     return ranks.isel(epoch=-1) / ranks.sel(epoch=setting.early)
 
 
-def _last_low(runs: xr.Dataset, reading: str) -> xr.DataArray:
+def _last_low(runs: xr.Dataset, reading: Reading) -> xr.DataArray:
     """The last epoch at which the stable rank is within a tenth of its least."""
     ranks = runs.stable_rank.sel(reading=reading)
     return ranks.epoch.where(ranks <= LOW * ranks.min("epoch")).max("epoch")
@@ -238,9 +217,10 @@ def draw_figure_9(setting: Long, runs: xr.Dataset) -> Figure:
     """The stable rank on the left, the test accuracy on the right, a line for each reading."""
     with plot.style():
         figure, ((ranks, accuracy),) = plot.panels(2)
-        for reading, width, colour in zip(READINGS, setting.widths, plot.PALETTE, strict=False):
+        for reading, colour in zip(Reading, plot.PALETTE, strict=False):
             lines = runs.sel(reading=reading).isel(seed=0, epoch=slice(1, None))
-            ranks.plot(lines.epoch, lines.stable_rank, color=colour, label=f"{reading}, $m = {width}$")
+            label = f"{reading}, $m = {setting.width_of(reading)}$"
+            ranks.plot(lines.epoch, lines.stable_rank, color=colour, label=label)
             accuracy.plot(lines.epoch, lines.test_accuracy, color=colour, linewidth=0.8)
         guide(ranks, x=setting.early, linestyle=":")
         ranks.set(ylabel=r"stable rank of $W_1$", ylim=(0, None))
@@ -253,35 +233,61 @@ def draw_figure_9(setting: Long, runs: xr.Dataset) -> Figure:
 
 def long_claims(setting: Long) -> tuple[Claim, ...]:
     """The rise that Fig. 9 shows, in both readings."""
+    return (*_on_the_rise(setting), _on_its_begin(setting), *_on_the_printed_rise(setting))
+
+
+def _rise_metric(setting: Long, reading: Reading) -> str:
     return (
-        Claim(
+        f"stable rank of W₁ at epoch {setting.epochs} / at epoch {setting.early}, "
+        f"value {scale(setting.value)}, {reading}"
+    )
+
+
+def _on_the_rise(setting: Long) -> Iterator[Claim]:
+    """The rise, in the reading of the program."""
+    if setting.epochs > setting.early:
+        yield Claim(
             id="severe-late-rise",
-            sentence="From the smallest initial weights the stable rank rises severely after epoch 100.",
+            sentence=(
+                "From the smallest initial weights the stable rank rises severely after epoch "
+                f"{setting.early}."
+            ),
             source="section 5, Fig. 9",
-            metric="stable rank of W₁ at epoch 800 / at epoch 100, value 1e-5, as run",
-            measure=lambda runs: _severe(setting, runs, "as run"),
+            metric=_rise_metric(setting, Reading.RUN),
+            measure=lambda runs: _severe(setting, runs, Reading.RUN),
             expected=at_least(1.5, "a severe rise, in the words of the text; our reading of severe"),
             form="{:.2f}",
+        )
+
+
+def _on_its_begin(setting: Long) -> Claim:
+    """When it begins."""
+    return Claim(
+        id="rise-begins-early",
+        sentence=f"The rise begins long before epoch {setting.early}.",
+        source="rankfall",
+        metric=(
+            "last epoch at which the stable rank is within a tenth of its least, "
+            f"value {scale(setting.value)}, as run"
         ),
-        Claim(
-            id="rise-begins-early",
-            sentence="The rise begins long before epoch 100.",
-            source="rankfall",
-            metric="last epoch at which the stable rank is within a tenth of its least, value 1e-5, as run",
-            measure=lambda runs: _last_low(runs, "as run"),
-            expected=at_most(50, "half of 100 at most", "{:.0f}"),
-            form="{:.0f}",
-        ),
-        Claim(
+        measure=lambda runs: _last_low(runs, Reading.RUN),
+        expected=at_most(setting.early / 2, f"half of {setting.early} at most", "{:.4g}"),
+        form="{:.0f}",
+    )
+
+
+def _on_the_printed_rise(setting: Long) -> Iterator[Claim]:
+    """The rise, in the reading of the text."""
+    if setting.epochs > setting.early:
+        yield Claim(
             id="printed-severe-rise",
-            sentence="As printed, too, the stable rank rises severely after epoch 100.",
+            sentence=f"As printed, too, the stable rank rises severely after epoch {setting.early}.",
             source="rankfall: Fig. 9 in the reading of the text",
-            metric="stable rank of W₁ at epoch 800 / at epoch 100, value 1e-5, as printed",
-            measure=lambda runs: _severe(setting, runs, "as printed"),
+            metric=_rise_metric(setting, Reading.PRINTED),
+            measure=lambda runs: _severe(setting, runs, Reading.PRINTED),
             expected=at_least(1.5, "as for the other reading"),
             form="{:.2f}",
-        ),
-    )
+        )
 
 
 FIGURE_9 = Experiment(

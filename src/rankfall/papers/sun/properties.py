@@ -1,5 +1,6 @@
 """Sun and Tran, section 4: two properties of the limit, on certified limits; and when the second holds."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,16 +12,18 @@ from rankfall.certificates import refutes
 from rankfall.data import Data, nearly_orthogonal, p_orthogonality
 from rankfall.limits import Limit, limit
 from rankfall.loss import exponential
-from rankfall.measure import Spectrum
 from rankfall.network import Network
 from rankfall.papers.lab import (
     Check,
     Claim,
     Experiment,
+    Verdict,
     at_least,
     at_most,
     guide,
+    orthogonal_enough,
     refuting,
+    small_residuals,
     with_certificates,
 )
 from rankfall.theory import Situation
@@ -76,7 +79,7 @@ def _properties(setting: Setting, data: Data, seed: int) -> tuple[xr.Dataset, Li
     s = Situation(network, data, exponential)
     found = xr.Dataset(
         {
-            "stable_rank": _stable_rank(end),
+            "stable_rank": end.stable_rank,
             "blocks": ("sign", list(end.block_stable_ranks.values())),
             "spread": float(end.margins.max() / end.margins.min() - 1),
             "certified": float(end.certified),
@@ -90,30 +93,27 @@ def _properties(setting: Setting, data: Data, seed: int) -> tuple[xr.Dataset, Li
     return found, end
 
 
-def _stable_rank(end: Limit) -> float:
-    """That of the first layer, its bias left out, as in the paper."""
-    return Spectrum.of(np.asarray(end.network.weights[0])).stable_rank
-
-
 def _of(runs: xr.Dataset, name: str, which: int = 0) -> xr.DataArray:
     return runs[name].sel(set=SETS[which])
 
 
+def _margins(runs: xr.Dataset, which: int) -> xr.DataArray:
+    """How far the margins are from equal, where the limit is certified."""
+    return _of(runs, "spread", which).where(_of(runs, "certified", which) == 1)
+
+
 def _hypothesis(which: int) -> Check:
-    return Check(
-        "near-orthogonality C = min |xᵢ|² / ((n-1) max |⟨xᵢ, xₖ⟩|) of the inputs (x, 1)",
+    return orthogonal_enough(
         lambda runs: _of(runs, "nearly", which),
-        at_least(3.0, "C = 3 is enough for property 1; the paper only asks for a large one"),
+        "C = 3 is enough for property 1; the paper only asks for a large one",
+        metric="near-orthogonality C = min |xᵢ|² / ((n-1) max |⟨xᵢ, xₖ⟩|) of the inputs (x, 1)",
+        least=3.0,
+        form="{:.3g}",
     )
 
 
-def _certified(which: int) -> Check:
-    return Check(
-        "largest residual of the KKT conditions among the limits, all of them certified",
-        lambda runs: _of(runs, "residual", which).where(_of(runs, "certified", which) == 1),
-        at_most(RESIDUAL, "double precision; a limit without certificate counts as no number"),
-        "{:.0e}",
-    )
+# A limit without certificate counts as no number.
+CERTIFIED = small_residuals(lambda runs: _of(runs, "residual").where(_of(runs, "certified") == 1))
 
 
 def draw_properties(setting: Setting, runs: xr.Dataset) -> Figure:
@@ -150,7 +150,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             sentence="In the limit all margins are equal.",
             source="section 4, property 1",
             metric="max qᵢ / min qᵢ - 1, qᵢ = yᵢ f(xᵢ)",
-            measure=lambda runs: _of(runs, "spread").where(_of(runs, "certified") == 1),
+            measure=lambda runs: _margins(runs, 0),
             expected=at_most(RESIDUAL, "the residual of a certificate"),
             hypotheses=(_hypothesis(0),),
             proofs=SETS[:1],
@@ -164,9 +164,9 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             metric="stable rank of W in the limit, biases left out",
             measure=lambda runs: _of(runs, "stable_rank"),
             expected=at_most(2.0, "the number in the text"),
-            recorded="refuted",
+            recorded=Verdict.REFUTED,
             hypotheses=(_hypothesis(0),),
-            certificate=_certified(0),
+            certificate=CERTIFIED,
             proofs=SETS[:1],
             form="{:.2f}",
             note="The report sets out to show it and leaves it open.",
@@ -176,9 +176,9 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             sentence="In the limit all margins are equal, on the paper's own data.",
             source="section 4, property 1, with the data of section 5",
             metric="max qᵢ / min qᵢ - 1, qᵢ = yᵢ f(xᵢ)",
-            measure=lambda runs: _of(runs, "spread", 1).where(_of(runs, "certified", 1) == 1),
+            measure=lambda runs: _margins(runs, 1),
             expected=at_most(RESIDUAL, "the residual of a certificate"),
-            recorded="outside its hypotheses",
+            recorded=Verdict.OUTSIDE,
             hypotheses=(_hypothesis(1),),
             proofs=SETS[1:],
             form="{:.0e}",
@@ -191,7 +191,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             metric="stable rank of W in the limit, biases left out",
             measure=lambda runs: _of(runs, "stable_rank", 1),
             expected=at_most(2.0, "the number in the text"),
-            recorded="outside its hypotheses",
+            recorded=Verdict.OUTSIDE,
             hypotheses=(_hypothesis(1),),
             proofs=SETS[1:],
             form="{:.2f}",
@@ -220,6 +220,7 @@ PROPERTIES = Experiment(
 # --- the map: when would property 2 hold? -----------------------------------------------------------------
 
 FAR = 80  # the d/n from which on a small slope is enough
+TENTH, HALF = 0.1, 0.5  # a small slope, and one that is always enough
 
 
 @dataclass(frozen=True)
@@ -237,12 +238,27 @@ class MapSetting:
     @property
     def positives(self) -> tuple[int, ...]:
         """The numbers of positive labels; there is one at least, and a negative one."""
-        return tuple(min(max(round(share * self.n), 1), self.n - 1) for share in self.shares)
+        return tuple(sorted({min(max(round(share * self.n), 1), self.n - 1) for share in self.shares}))
 
     @property
     def balanced(self) -> int:
         """The number of positive labels that comes nearest to a half."""
-        return min(self.positives, key=lambda positive: abs(2 * positive - self.n))
+        return min(self.positives, key=self.imbalance)
+
+    def imbalance(self, positive: int) -> int:
+        """How many labels more there are of one sign than of the other."""
+        return abs(2 * positive - self.n)
+
+    @property
+    def unbalanced(self) -> tuple[int, ...]:
+        """The numbers of positive labels that are less balanced than the most balanced one."""
+        least = self.imbalance(self.balanced)
+        return tuple(each for each in self.positives if self.imbalance(each) > least)
+
+    @property
+    def far(self) -> tuple[int, ...]:
+        """The ratios at which a small slope is enough, in rising order."""
+        return tuple(sorted(ratio for ratio in self.ratios if ratio >= FAR))
 
 
 def run_map(setting: MapSetting, seed: int) -> xr.Dataset:
@@ -262,7 +278,7 @@ def run_map(setting: MapSetting, seed: int) -> xr.Dataset:
         {"stable_rank": (dims, ranks), "certified": (dims, certified)},
         coords={"slope": list(slopes), "ratio": list(ratios), "positive": list(positives)},
     )
-    kept = (*_low(setting, *slopes), _higher(setting))
+    kept = (*_low(setting, *slopes), *_higher(setting))
     return with_certificates(found, seed, {name: proofs[name] for name in kept if name in proofs})
 
 
@@ -276,20 +292,14 @@ def _low(setting: MapSetting, *slopes: float) -> tuple[str, ...]:
     return tuple(_named(slope, lowest, positive) for slope in slopes for positive in setting.positives)
 
 
-def _higher(setting: MapSetting) -> str:
+def _higher(setting: MapSetting) -> tuple[str, ...]:
     """One more, with a larger d/n."""
-    return _named(0.1, FAR, setting.balanced)
+    return tuple(_named(TENTH, ratio, setting.balanced) for ratio in setting.far[:1])
 
 
 def _ranks(runs: xr.Dataset) -> xr.DataArray:
     """The stable ranks of the certified limits; the others are no number."""
     return runs.stable_rank.where(runs.certified == 1)
-
-
-def _at(runs: xr.Dataset, **places: list[float]) -> xr.DataArray:
-    """Those of them at some slopes, ratios or balances: at none, if there were no runs there."""
-    ran = {name: [value for value in wanted if value in runs[name]] for name, wanted in places.items()}
-    return _ranks(runs).sel(ran)
 
 
 def draw_map(setting: MapSetting, runs: xr.Dataset) -> Figure:
@@ -314,50 +324,70 @@ def draw_map(setting: MapSetting, runs: xr.Dataset) -> Figure:
 
 def map_claims(setting: MapSetting) -> tuple[Claim, ...]:
     """Where property 2 holds and where it does not."""
-    return (
-        Claim(
+    return (*_on_slopes(setting), *_on_balance(setting))
+
+
+def _on_slopes(setting: MapSetting) -> Iterator[Claim]:
+    """Which slope is enough; where no limit of a slope was looked at there is nothing to claim."""
+    if 0.0 in setting.slopes and setting.imbalance(setting.balanced) <= 1:
+        yield Claim(
             id="relu-above-two",
             sentence="For ReLU and balanced labels the limit exceeds 2 in most draws, at every d/n.",
             source="rankfall",
             metric="share of the draws with a stable rank above 2, for each d/n",
-            measure=lambda runs: (_at(runs, slope=[0.0], positive=[setting.balanced]) > 2).mean("seed"),
+            measure=lambda runs: (_ranks(runs).sel(slope=0.0, positive=setting.balanced) > 2).mean("seed"),
             expected=at_least(0.5, "most"),
             proofs=(_named(0.0, min(setting.ratios), setting.balanced),),
             form="{:.2f}",
-        ),
-        Claim(
+        )
+    if HALF in setting.slopes:
+        yield Claim(
             id="slope-half-suffices",
-            sentence="A slope of 0.5 is enough for property 2, at every d/n and balance.",
+            sentence=f"A slope of {HALF} is enough for property 2, at every d/n and balance.",
             source="rankfall",
-            metric="stable rank of W in the limit, slope 0.5",
-            measure=lambda runs: _at(runs, slope=[0.5]),
+            metric=f"stable rank of W in the limit, slope {HALF}",
+            measure=lambda runs: _ranks(runs).sel(slope=HALF),
             expected=at_most(2.0, "the bound of property 2"),
-            proofs=_low(setting, 0.5),
+            proofs=_low(setting, HALF),
             form="{:.2f}",
-        ),
-        Claim(
+        )
+    if TENTH in setting.slopes and setting.far:
+        ratios = " and ".join(map(str, setting.far))
+        yield Claim(
             id="slope-tenth-suffices",
-            sentence="A slope of 0.1 is enough once d/n is 80, at every balance.",
+            sentence=f"A slope of {TENTH} is enough once d/n is {FAR}, at every balance.",
             source="rankfall",
-            metric="stable rank of W in the limit, slope 0.1, d/n = 80 and 800",
-            measure=lambda runs: _at(
-                runs, slope=[0.1], ratio=[ratio for ratio in setting.ratios if ratio >= FAR]
-            ),
+            metric=f"stable rank of W in the limit, slope {TENTH}, d/n = {ratios}",
+            measure=lambda runs: _ranks(runs).sel(slope=TENTH, ratio=list(setting.far)),
             expected=at_most(2.0, "the bound of property 2"),
-            proofs=(_higher(setting),),
+            proofs=_higher(setting),
             form="{:.2f}",
-        ),
-        Claim(
+        )
+
+
+def _on_balance(setting: MapSetting) -> Iterator[Claim]:
+    """What the balance of the labels changes."""
+    if setting.unbalanced:
+        others = " and ".join(map(str, setting.unbalanced))
+        yield Claim(
             id="imbalance-lowers-rank",
             sentence="Unbalanced labels lower the stable rank: on average, for every slope and d/n.",
             source="rankfall",
-            metric="mean stable rank with 5 of 10 labels positive minus that with 2 of 10",
-            measure=lambda runs: _ranks(runs).mean("seed").diff("positive"),
+            metric=(
+                f"mean stable rank with {setting.balanced} of {setting.n} labels positive minus that with "
+                f"{others} of {setting.n}"
+            ),
+            measure=lambda runs: _lowered(setting, runs),
             expected=at_least(0.0, "the sign is the claim"),
             proofs=_low(setting, *setting.slopes),
             form="{:.2f}",
-        ),
-    )
+        )
+
+
+def _lowered(setting: MapSetting, runs: xr.Dataset) -> xr.DataArray:
+    """By how much the mean stable rank is lower than with the most balanced labels."""
+    means = _ranks(runs).mean("seed")
+    return means.sel(positive=setting.balanced) - means.sel(positive=list(setting.unbalanced))
 
 
 MAP = Experiment(

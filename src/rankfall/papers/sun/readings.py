@@ -1,8 +1,8 @@
 """Sun and Tran on real data: the networks as the text has them and as the authors' program made them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -12,17 +12,23 @@ from matplotlib.figure import Figure
 from scipy.special import softmax
 
 from rankfall import plot
-from rankfall.data import Data, pair
-from rankfall.dynamics import descent
+from rankfall.data import Data
 from rankfall.network import Network
-from rankfall.papers.lab import Claim, at_most, finished
+from rankfall.papers.lab import Claim, at_most
 from rankfall.trajectory import Trajectory
 
 VALUES = (1e-5, 5e-5, 1e-4, 5e-4, 1e-3)  # section 5, of all figures
-READINGS = ("as run", "as printed")
-FILES = {"as run": "run", "as printed": "printed"}  # the names of checkpoints
-SEED = 42  # the authors'; the further draws take the numbers after it
+SMALL = 1e-4  # initial scales up to this one are small: of the five, three
 MEASURES = ("stable_rank", "test_accuracy")
+
+
+class Reading(StrEnum):
+    """Which of the two the networks are: the authors' program, or the text."""
+
+    RUN = "as run"
+    PRINTED = "as printed"
+
+
 _ABOUT = (
     "As run, by the authors' public program (Edward-Jing/STA-250): the five values are variances, the second "
     "layer starts at 1/m everywhere and is trained, both layers have biases, and the loss is the "
@@ -38,11 +44,43 @@ TEN_CLASSES = _ABOUT.format(
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """What every experiment on real data sets."""
+
+    width: int  # as run: the program's
+    printed_width: int  # as printed: the text's
+    step: float
+    epochs: int
+    load: Callable[[], Data]
+    first_seed: int = 42  # the authors'; the further draws take the numbers after it
+
+    def width_of(self, reading: Reading) -> int:
+        """The number of hidden neurons in a reading."""
+        return self.width if reading is Reading.RUN else self.printed_width
+
+    @property
+    def titles(self) -> list[str]:
+        """Each reading with its width."""
+        return [f"{reading}, m = {self.width_of(reading)}" for reading in Reading]
+
+
 @dataclass(frozen=True)
-class Curves:
-    """What the figures with ReLU and leaky ReLU share: a curve for each initial scale and activation."""
+class Scales:
+    """A curve for each initial scale."""
 
     values: tuple[float, ...] = VALUES  # the initial scales, in rising order
+
+    @property
+    def small(self) -> tuple[float, ...]:
+        """Those of the initial scales that are small."""
+        return tuple(value for value in self.values if value <= SMALL)
+
+
+@dataclass(frozen=True)
+class Curves(Scales):
+    """A curve for each initial scale with ReLU, and one with leaky ReLU."""
+
     slope: float = 0.01  # of the leaky ReLU; the authors' program
 
     @property
@@ -51,9 +89,40 @@ class Curves:
         return {"ReLU": 0.0, "leaky ReLU": self.slope}
 
 
+def as_published(setting: Any, *names: str) -> bool:
+    """Are these fields those of the paper? Else its figures say nothing to compare with."""
+    usual = type(setting)()
+    return all(getattr(setting, name) == getattr(usual, name) for name in names)
+
+
+def number(count: int) -> str:
+    """A number as it stands in a sentence: "three"."""
+    words = dict(
+        enumerate(("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"), 1)
+    )
+    return (words | {100: "a hundred"}).get(count, str(count))
+
+
+def smallest(setting: Scales, called: str = "initial scale") -> str:
+    """The small initial scales in a sentence: "three smallest initial scales"."""
+    count = len(setting.small)
+    return f"smallest {called}" if count == 1 else f"{number(count)} smallest {called}s"
+
+
+def scale(value: float) -> str:
+    """An initial scale as text: 1e-5."""
+    return np.format_float_scientific(value, trim="-", exp_digits=1)
+
+
+def listed(values: Sequence[float]) -> str:
+    """Initial scales as text: "values 1e-5 and 5e-5"."""
+    *others, last = map(scale, values)
+    return f"values {', '.join(others)} and {last}" if others else f"value {last}"
+
+
 def as_run(widths: Sequence[int], slope: float, value: float, seed: int) -> Network:
     """The network of the authors' program: the value is a variance, the second layer 1/m, all trained."""
-    return Network.constant_second_layer(widths, slope, value, SEED + seed).astype(np.float32)
+    return Network.constant_second_layer(widths, slope, value, seed).astype(np.float32)
 
 
 def as_printed(widths: Sequence[int], slope: float, value: float, seed: int) -> Network:
@@ -63,9 +132,9 @@ def as_printed(widths: Sequence[int], slope: float, value: float, seed: int) -> 
     """
     dim, width, outputs = widths
     if outputs == 1:
-        network = Network.fixed_second_layer(widths, slope, value, SEED + seed, bias=True)
+        network = Network.fixed_second_layer(widths, slope, value, seed, bias=True)
         return network.astype(np.float32)
-    rng = np.random.default_rng(SEED + seed)
+    rng = np.random.default_rng(seed)
     first = rng.normal(0.0, value, (width, dim))
     second = rng.choice([-1.0, 1.0], (outputs, width)) / np.sqrt(width)
     network = Network(
@@ -73,7 +142,7 @@ def as_printed(widths: Sequence[int], slope: float, value: float, seed: int) -> 
         [np.zeros(width), None],
         slope,
         trained=(True, False),
-        origin=f"as printed by Sun and Tran, sigma={value:g}, seed={SEED + seed}",
+        origin=f"as printed by Sun and Tran, sigma={value:g}, seed={seed}",
     )
     return network.astype(np.float32)
 
@@ -95,63 +164,11 @@ def by_epoch(run: Trajectory, steps: int = 1) -> xr.Dataset:
     return xr.Dataset(arrays, coords={"epoch": run.dataset.step.values // steps})
 
 
-def two_classes(
-    setting: Curves,
-    data: Data,
-    reading: str,
-    width: int,
-    step: float,
-    epochs: int,
-    seed: int,
-    place: Path | None = None,
-) -> xr.Dataset:
-    """Train all networks of a data set with classes 0 and 1 together, in full batches.
-
-    As run they have two outputs and the cross-entropy, as printed one output and the logistic loss. Where a
-    `place` is given there are checkpoints in it.
-    """
-    first, values = reading == READINGS[0], setting.values
-    made, widths = (as_run, (data.dim, width, 2)) if first else (as_printed, (data.dim, width, 1))
-    run = descent(
-        [made(widths, slope, value, seed) for slope in setting.slopes.values() for value in values],
-        data if first else pair(data, 1, 0),
-        "cross_entropy" if first else "logistic",
-        step,
-        epochs=epochs,
-        measures=MEASURES,
-        checkpoint=None if place is None else place / f"{FILES[reading]}.nc",
-    )
-    kept = by_epoch(finished(run))
-    parts = [
-        kept.isel(network=slice(i * len(values), (i + 1) * len(values))).rename(network="value")
-        for i in range(len(setting.slopes))
-    ]
-    named = [part.assign_coords(value=list(values)) for part in parts]
-    return xr.concat(named, dim=xr.Variable("activation", list(setting.slopes)))
-
-
-def ten_classes(
-    data: Data,
-    reading: str,
-    widths: Sequence[int],
-    slope: float,
-    value: float,
-    seed: int,
-    checkpoint: Path,
-    **options: Any,
-) -> xr.Dataset:
-    """Train one network on images by SGD, with the cross-entropy; `options` are those of `descent`."""
-    made = as_run if reading == READINGS[0] else as_printed
-    network = made(widths, slope, value, seed)
-    options |= {"seed": SEED + seed, "measures": MEASURES, "checkpoint": checkpoint}
-    run = descent(network, data, "cross_entropy", **options)
-    return by_epoch(finished(run), -(-data.n // options["batch"]))
-
-
-def first_gradient(width: int, value: float, data: Data) -> float:
+def first_gradient(setting: Training, value: float, data: Data) -> float:
     """The gradient of the first layer as run at the start, as a part of that of the second, in float64."""
     outputs = int(data.y.max()) + 1
-    network = Network.constant_second_layer((data.dim, width, outputs), 0.0, value, SEED)
+    widths = (data.dim, setting.width, outputs)
+    network = Network.constant_second_layer(widths, 0.0, value, setting.first_seed)
     x = np.column_stack([data.x.astype(np.float64), np.ones(data.n)])  # the bias is one more feature
     before = x[:, :-1] @ network.weights[0].T
     hidden = np.column_stack([np.maximum(before, 0.0), np.ones(data.n)])
@@ -160,7 +177,7 @@ def first_gradient(width: int, value: float, data: Data) -> float:
     return float(np.linalg.norm(first) / np.linalg.norm(residuals.T @ hidden))
 
 
-def ends(runs: xr.Dataset, reading: str, activation: str, epoch: int | None = None) -> xr.DataArray:
+def ends(runs: xr.Dataset, reading: Reading, activation: str, epoch: int | None = None) -> xr.DataArray:
     """The stable ranks at an epoch (the last one): a row for each seed, a column for each value."""
     kept = runs.stable_rank.sel(reading=reading, activation=activation)
     kept = kept.isel(epoch=-1) if epoch is None else kept.sel(epoch=epoch, method="nearest")
@@ -169,7 +186,7 @@ def ends(runs: xr.Dataset, reading: str, activation: str, epoch: int | None = No
 
 def duration(runs: xr.Dataset) -> xr.DataArray:
     """The part of the run in which the stable rank goes from a tenth to nine tenths of its whole fall."""
-    ranks = runs.stable_rank.sel(reading="as run")
+    ranks = runs.stable_rank.sel(reading=Reading.RUN)
     first, last = ranks.isel(epoch=0), ranks.isel(epoch=-1)
     done = (first - ranks) / (first - last)
     begun, ended = ((done >= part).argmax("epoch") for part in (0.1, 0.9))
@@ -192,13 +209,13 @@ def rise_between(curve: np.ndarray) -> float:
 
 
 def draw_readings(
-    runs: xr.Dataset, titles: Sequence[str] = READINGS, xscale: str = "linear", yscale: str = "linear"
+    runs: xr.Dataset, titles: Sequence[str] = tuple(Reading), xscale: str = "linear", yscale: str = "linear"
 ) -> Figure:
     """A row for each reading: the stable rank for each activation, and the test accuracy of all."""
     activations = list(runs.activation.values)
     with plot.style():
-        figure, axes = plot.panels(len(activations) + 1, len(READINGS))
-        for row, reading, title in zip(axes, READINGS, titles, strict=True):
+        figure, axes = plot.panels(len(activations) + 1, len(Reading))
+        for row, reading, title in zip(axes, Reading, titles, strict=True):
             for ax, activation in zip(row, activations, strict=False):
                 chosen = runs.sel(reading=reading, activation=activation)
                 curves(ax, chosen.stable_rank)

@@ -1,5 +1,6 @@
 """Sun and Tran, Fig. 1: the stable rank on synthetic data for five initial scales, in both readings."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from rankfall.network import Network
 from rankfall.papers.lab import (
     Claim,
     Experiment,
+    Verdict,
     at_least,
     at_most,
     between,
@@ -20,15 +22,15 @@ from rankfall.papers.lab import (
     guide,
     seed_lines,
 )
+from rankfall.papers.sun.readings import Scales, as_published, listed, number
 
 # The stable ranks at epoch 5000 for each value, read off the printed figure.
 READ_OFF = {1e-5: 1.82, 5e-5: 1.84, 1e-4: 1.86, 5e-4: 2.26, 1e-3: 3.06}
-SMALL = 3  # "small weight variances": the three smallest values
 READINGS = {"standard deviation": 1.0, "variance": 0.5}  # of what the values are: the power that gives sigma
 
 
 @dataclass(frozen=True)
-class Setting:
+class Setting(Scales):
     """The numbers of section 5 for the synthetic data."""
 
     n: int = 10
@@ -37,10 +39,15 @@ class Setting:
     noise: float = 1.0  # that of the samples around it
     width: int = 100
     slope: float = 0.0  # ReLU
-    values: tuple[float, ...] = tuple(READ_OFF)  # the initial scales, in rising order
     step: float = 1e-4
     epochs: int = 5000
     every: int = 10  # ours: so many epochs from one record to the next
+
+    @property
+    def known(self) -> list[float]:
+        """The values whose ends can be compared with the figure's: none, where the runs are others."""
+        same = as_published(self, "n", "dim", "mean_scale", "noise", "width", "slope", "step", "epochs")
+        return [value for value in self.values if same and value in READ_OFF]
 
 
 def run_figure_1(setting: Setting, seed: int) -> xr.Dataset:
@@ -81,12 +88,6 @@ def _ends(runs: xr.Dataset, reading: str = "standard deviation") -> xr.DataArray
     return runs.stable_rank.sel(reading=reading).isel(step=-1).transpose("seed", "value")
 
 
-def _least_step(runs: xr.Dataset) -> xr.DataArray:
-    """The least step from one value to the next larger one, for each seed; nothing for a single value."""
-    steps = _ends(runs).diff("value")
-    return steps.min("value") if steps.size else steps
-
-
 def _above_threshold(setting: Setting, runs: xr.Dataset) -> xr.DataArray:
     losses = runs.loss.sel(reading="standard deviation").isel(step=-1)
     return (losses > np.log(2) / setting.n).mean()
@@ -96,13 +97,12 @@ def _fall(runs: xr.Dataset) -> xr.DataArray:
     return _ends(runs) / runs.stable_rank.sel(reading="standard deviation").isel(step=0)
 
 
-def _place(runs: xr.Dataset, reading: str) -> np.ndarray:
+def _place(setting: Setting, runs: xr.Dataset, reading: str) -> np.ndarray:
     """Where the printed number lies in the range over the seeds: 0 at its low end, 1 at its high end."""
-    known = [value for value in runs.value.values if value in READ_OFF]
-    ends = _ends(runs, reading).sel(value=known)
+    ends = _ends(runs, reading).sel(value=setting.known)
     low, high = ends.min("seed").values, ends.max("seed").values
     with np.errstate(divide="ignore", invalid="ignore"):  # a range of no length holds nothing
-        return np.asarray((np.array([READ_OFF[value] for value in known]) - low) / (high - low))
+        return np.asarray((np.array([READ_OFF[value] for value in setting.known]) - low) / (high - low))
 
 
 def draw_figure_1(setting: Setting, runs: xr.Dataset) -> Figure:
@@ -130,62 +130,69 @@ def draw_figure_1(setting: Setting, runs: xr.Dataset) -> Figure:
 
 def claims(setting: Setting) -> tuple[Claim, ...]:
     """What section 5 says about Fig. 1, in both readings, and what the figure shows."""
-    return (*_on_ranks(), *_on_readings(), *_on_hypotheses(setting))
+    return (*_on_ranks(setting), *_on_readings(setting), *_on_hypotheses(setting))
 
 
-def _on_ranks() -> tuple[Claim, ...]:
+def _on_ranks(setting: Setting) -> Iterator[Claim]:
     """What the text says of the stable ranks."""
-    return (
-        Claim(
-            id="stable-rank-falls",
-            sentence="The stable rank falls to a small value.",
-            source="section 5, Fig. 1",
-            metric="stable rank of W₁ at the end / at the start",
-            measure=_fall,
-            expected=at_most(0.1, "falls by an order of magnitude, our reading of the figure"),
-        ),
-        Claim(
+    yield Claim(
+        id="stable-rank-falls",
+        sentence="The stable rank falls to a small value.",
+        source="section 5, Fig. 1",
+        metric="stable rank of W₁ at the end / at the start",
+        measure=_fall,
+        expected=at_most(0.1, "falls by an order of magnitude, our reading of the figure"),
+    )
+    if len(setting.values) > 1:
+        yield Claim(
             id="smaller-starts-lower",
             sentence="The smaller the initial weights, the lower the stable rank.",
             source="Fig. 1",
             metric="smallest step of the stable rank from one value to the next larger one",
-            measure=_least_step,
+            measure=lambda runs: _ends(runs).diff("value").min("value"),
             expected=at_least(0.0, "the order of the curves, in every draw"),
-        ),
-        Claim(
+        )
+    if setting.small:
+        yield Claim(
             id="small-starts-below-two",
             sentence="With small initial weights the stable ranks stay below 2.",
             source="section 5",
-            metric="largest stable rank at the end among the three smallest values",
-            measure=lambda runs: _ends(runs)[:, :SMALL].max("value"),
+            metric=f"largest stable rank at the end, {listed(setting.small)}",
+            measure=lambda runs: _ends(runs).sel(value=list(setting.small)).max("value"),
             expected=at_most(2.0, "the number in the text"),
-            recorded="not reproduced",
+            recorded=Verdict.NOT_REPRODUCED,
             form="{:.2f}",
             note="It depends on the draw of labels and data: the paper shows one.",
-        ),
-    )
+        )
 
 
-def _on_readings() -> tuple[Claim, ...]:
-    """Whether the five values are deviations or variances."""
+def _on_readings(setting: Setting) -> tuple[Claim, ...]:
+    """Whether the values are deviations or variances, as far as there are printed numbers."""
+    if not setting.known:
+        return ()
+    range_of_draws = between(-0.1, 1.1, "the range of the draws, a tenth wider: a curve is read off to that")
+    count = number(len(setting.known))
+    metric = "place of the printed stable rank in the range over the seeds (0 to 1), for each value"
     return (
         Claim(
             id="values-are-deviations",
-            sentence="The five values are standard deviations: so read, the runs end where the figure does.",
+            sentence=(
+                f"The {count} values are standard deviations: so read, the runs end where the figure does."
+            ),
             source="section 5, Fig. 1 as drawn",
-            metric="place of the printed stable rank in the range over the seeds (0 to 1), for each value",
-            measure=lambda runs: _place(runs, "standard deviation"),
-            expected=between(-0.1, 1.1, "the range of the draws, a tenth wider: a curve is read off to that"),
+            metric=metric,
+            measure=lambda runs: _place(setting, runs, "standard deviation"),
+            expected=range_of_draws,
             form="{:.2f}",
         ),
         Claim(
             id="values-are-variances",
-            sentence="The five values are variances: so read, the runs end where the figure does.",
+            sentence=f"The {count} values are variances: so read, the runs end where the figure does.",
             source="rankfall: the other reading, after the word in the caption of Fig. 1",
-            metric="place of the printed stable rank in the range over the seeds (0 to 1), for each value",
-            measure=lambda runs: _place(runs, "variance"),
-            expected=between(-0.1, 1.1, "the range of the draws, a tenth wider: a curve is read off to that"),
-            recorded="not reproduced",
+            metric=metric,
+            measure=lambda runs: _place(setting, runs, "variance"),
+            expected=range_of_draws,
+            recorded=Verdict.NOT_REPRODUCED,
             form="{:.2f}",
             note="As variances the two largest leave the stable rank where it started: what the caption "
             "calls variances are standard deviations, as the text says.",
@@ -198,7 +205,7 @@ def _on_hypotheses(setting: Setting) -> tuple[Claim, ...]:
     return (
         Claim(
             id="stops-before-threshold",
-            sentence="Most runs of Fig. 1 stop before the loss from which Theorem 4.1 speaks.",
+            sentence="Most runs stop before the loss from which Theorem 4.1 speaks.",
             source="rankfall",
             metric="share of the runs, over seeds and values, whose mean loss at the end is above log 2 / n",
             measure=lambda runs: _above_threshold(setting, runs),
@@ -208,7 +215,7 @@ def _on_hypotheses(setting: Setting) -> tuple[Claim, ...]:
         ),
         Claim(
             id="too-little-orthogonal",
-            sentence="The data of Fig. 1 are less orthogonal than any known theorem of this kind asks for.",
+            sentence="The data are less orthogonal than any known theorem of this kind asks for.",
             source="rankfall",
             metric="p(X) = min |x|⁴ / (max |x|² n max |⟨xᵢ, xⱼ⟩|), the bias counted as a feature",
             measure=lambda runs: runs.p,

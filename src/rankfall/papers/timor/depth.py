@@ -1,6 +1,7 @@
 """Theorems 4 and 5: the layers of deep networks of least norm are near to low rank."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 import xarray as xr
@@ -8,11 +9,18 @@ from matplotlib.figure import Figure
 from scipy.optimize import minimize
 
 from rankfall import plot
+from rankfall.measure import Spectrum
 from rankfall.papers.lab import Check, Claim, Experiment, at_least, at_most
 from rankfall.theory.mathematics import interpolation_bound, margin_bound
 
-PROBLEMS = ("interpolation", "margin")
 SHALLOW = 2  # the depth of the network that is made deeper
+
+
+class Problem(StrEnum):
+    """What the networks of least norm must do."""
+
+    INTERPOLATION = "interpolation"
+    MARGIN = "margin"
 
 
 @dataclass(frozen=True)
@@ -32,13 +40,13 @@ class Setting:
 def run_depth(setting: Setting, seed: int) -> xr.Dataset:
     """Networks of least norm, two neurons wide, of several depths: their ratios and norms, and the bounds."""
     rng = np.random.default_rng(seed)
-    found = [_least_norms(setting, rng, problem) for problem in PROBLEMS]
-    return xr.concat(found, dim=xr.Variable("problem", list(PROBLEMS)))
+    found = [_least_norms(setting, rng, problem) for problem in Problem]
+    return xr.concat(found, dim=xr.Variable("problem", list(Problem)))
 
 
-def _least_norms(setting: Setting, rng: np.random.Generator, problem: str) -> xr.Dataset:
+def _least_norms(setting: Setting, rng: np.random.Generator, problem: Problem) -> xr.Dataset:
     x, y, teacher = _problem(rng, problem)
-    bound = margin_bound if problem == "margin" else interpolation_bound
+    bound = margin_bound if problem is Problem.MARGIN else interpolation_bound
     shallow, rows = teacher, []
     for depth in setting.all_depths:
         start = _lengthened(shallow, depth, problem)
@@ -46,7 +54,7 @@ def _least_norms(setting: Setting, rng: np.random.Generator, problem: str) -> xr
         norms = np.array([np.linalg.norm(w) for w in found])
         if depth == SHALLOW:
             shallow, norm = found, float(norms.max())
-        ratio = np.mean([np.linalg.norm(w, 2) for w in found] / norms)
+        ratio = np.mean([Spectrum.of(w).stable_rank ** -0.5 for w in found])  # of |W|_2 / |W|_F
         longer = norms @ norms / (start @ start)
         rows.append((ratio, bound(norm, 2, depth), _printed(norm, depth), longer))
     table = np.array(rows).T
@@ -59,9 +67,9 @@ def _printed(norm: float, depth: int) -> float:
     return float(np.sqrt(0.5) * (np.sqrt(2) / norm) ** (2 / depth) * np.sqrt(depth / (depth + 1)))
 
 
-def _problem(rng: np.random.Generator, problem: str) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+def _problem(rng: np.random.Generator, problem: Problem) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
     """Three unit inputs, targets that a teacher of two neurons gives, and this teacher."""
-    margin = problem == "margin"
+    margin = problem is Problem.MARGIN
     while True:
         turns, w, v = rng.uniform(0, 2 * np.pi, 3), rng.normal(size=(2, 2)), rng.normal(size=2)
         x = np.stack([np.cos(turns), np.sin(turns)], axis=1)
@@ -78,10 +86,10 @@ def _layers(theta: np.ndarray, depth: int) -> list[np.ndarray]:
     return [*theta[:-2].reshape(depth - 1, 2, 2), theta[-2:].reshape(1, 2)]
 
 
-def _lengthened(two: list[np.ndarray], depth: int, problem: str) -> np.ndarray:
+def _lengthened(two: list[np.ndarray], depth: int, problem: Problem) -> np.ndarray:
     """The same outputs with more layers, all of one norm: through (f, -f), or through f if it is positive."""
     w, v = two
-    back = -1.0 if problem == "margin" else 0.0
+    back = -1.0 if problem is Problem.MARGIN else 0.0
     passed = [np.vstack([v, back * v]), *[np.diag([1.0, -back])] * (depth - 3), np.array([[1.0, back]])]
     return _of_one_norm([w, *passed] if depth > 2 else two)
 
@@ -112,18 +120,18 @@ def _least(
     y: np.ndarray,
     start: np.ndarray,
     depth: int,
-    problem: str,
+    problem: Problem,
     rng: np.random.Generator,
 ) -> np.ndarray:
     """The shortest network that several local searches find, `start` itself if none is better."""
-    signs = y if problem == "margin" else np.ones(len(y))
-    offset = np.ones(len(y)) if problem == "margin" else y
+    signs = y if problem is Problem.MARGIN else np.ones(len(y))
+    offset = np.ones(len(y)) if problem is Problem.MARGIN else y
 
     def misses(t: np.ndarray) -> np.ndarray:
         return np.asarray(signs * _outputs(t, depth, x)[0] - offset)
 
     constraint = {
-        "type": "ineq" if problem == "margin" else "eq",
+        "type": "ineq" if problem is Problem.MARGIN else "eq",
         "fun": misses,
         "jac": lambda t: signs[:, None] * _outputs(t, depth, x)[1],
     }
@@ -131,13 +139,13 @@ def _least(
     for size in np.linspace(0, 0.5, setting.searches):
         begin = start + size * rng.normal(size=start.shape)
         end = minimize(lambda t: t @ t / 2, begin, jac=lambda t: t, constraints=constraint, options=options).x
-        off = -misses(end).min() if problem == "margin" else np.abs(misses(end)).max()
+        off = -misses(end).min() if problem is Problem.MARGIN else np.abs(misses(end)).max()
         if off < 1e-7 and end @ end < best @ best:
             best = end
     return _of_one_norm(_layers(best, depth))
 
 
-def _gain(runs: xr.Dataset, problem: str) -> xr.DataArray:
+def _gain(runs: xr.Dataset, problem: Problem) -> xr.DataArray:
     """What the mean ratio gains from the smallest depth to the largest."""
     ratio = runs.ratio.sel(problem=problem)
     return ratio.isel(depth=-1) - ratio.isel(depth=0)
@@ -146,7 +154,10 @@ def _gain(runs: xr.Dataset, problem: str) -> xr.DataArray:
 def draw_depth(setting: Setting, runs: xr.Dataset) -> Figure:
     """The mean ratio over the depth in both problems, and the bounds, for each seed."""
     depths = setting.all_depths
-    names = {"interpolation": "(a) interpolation, Theorem 4", "margin": "(b) margin 1, Theorem 5"}
+    names = {
+        Problem.INTERPOLATION: "(a) interpolation, Theorem 4",
+        Problem.MARGIN: "(b) margin 1, Theorem 5",
+    }
     with plot.style():
         figure, axes = plot.panels(2)
         for ax, (problem, title) in zip(axes[0], names.items(), strict=True):
@@ -158,7 +169,7 @@ def draw_depth(setting: Setting, runs: xr.Dataset) -> Figure:
                 plot.simulation(
                     ax, near_by, one.ratio, None if i else "found", color=plot.PALETTE[0], alpha=0.7
                 )
-            end = 1.0 if problem == "interpolation" else np.sqrt(0.5)
+            end = 1.0 if problem is Problem.INTERPOLATION else np.sqrt(0.5)
             plot.theory(ax, depths, [end] * len(depths), "bound for infinite depth", linestyle="--")
             ax.set(xlabel="depth $k'$", ylim=(0.15, 1.03), title=title, xticks=depths)
             ax.set_ylabel(r"mean of $|W_l|_2 / |W_l|_F$")
@@ -175,16 +186,20 @@ _SHORT = Check(
 
 def claims(setting: Setting) -> tuple[Claim, ...]:
     """Theorems 4 and 5, and what depth does."""
+    return (*_on_bounds(setting), *_on_depth(setting))
+
+
+def _on_bounds(setting: Setting) -> tuple[Claim, ...]:
+    """Theorems 4 and 5."""
     shallow, deep = setting.all_depths[0], setting.all_depths[-1]
     over = f"smallest difference of the mean ratio and the bound, depths k' from {shallow} to {deep}, k = 2"
-    gain = f"mean ratio at depth {deep} - mean ratio at depth {shallow}"
     return (
         Claim(
             id="interpolation-bound",
             sentence="In interpolation the mean of ‖W‖₂/‖W‖F over the layers is at least (1/B)^(k/k').",
             source="Theorem 4",
             metric=over,
-            measure=lambda runs: (runs.ratio - runs.bound).sel(problem="interpolation").min("depth"),
+            measure=lambda runs: (runs.ratio - runs.bound).sel(problem=Problem.INTERPOLATION).min("depth"),
             expected=at_least(-1e-6, "the searches meet the targets to 1e-7"),
             hypotheses=(_SHORT,),
         ),
@@ -193,7 +208,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             sentence="With margins of 1 the mean of ‖W‖₂/‖W‖F is at least (1/√2) (√2/B)^(k/k') √(k'/(k'+1)).",
             source="Theorem 5",
             metric=over,
-            measure=lambda runs: (runs.ratio - runs.printed).sel(problem="margin").min("depth"),
+            measure=lambda runs: (runs.ratio - runs.printed).sel(problem=Problem.MARGIN).min("depth"),
             expected=at_least(-1e-6, "the searches keep the margins to 1e-7"),
             hypotheses=(_SHORT,),
         ),
@@ -204,18 +219,28 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             metric="smaller of: mean ratio - new bound, new bound - printed bound; all depths",
             measure=lambda runs: (
                 np.minimum(runs.ratio - runs.bound, runs.bound - runs.printed)
-                .sel(problem="margin")
+                .sel(problem=Problem.MARGIN)
                 .min("depth")
             ),
             expected=at_least(-1e-6, "the searches keep the margins to 1e-7"),
             hypotheses=(_SHORT,),
         ),
+    )
+
+
+def _on_depth(setting: Setting) -> tuple[Claim, ...]:
+    """What depth does, where there is more than one."""
+    shallow, deep = setting.all_depths[0], setting.all_depths[-1]
+    if deep == shallow:
+        return ()
+    gain = f"mean ratio at depth {deep} - mean ratio at depth {shallow}"
+    return (
         Claim(
             id="depth-towards-rank-one",
             sentence="Depth takes interpolating networks of least norm nearer to rank one.",
             source="after Theorem 4",
             metric=gain,
-            measure=lambda runs: _gain(runs, "interpolation"),
+            measure=lambda runs: _gain(runs, Problem.INTERPOLATION),
             expected=at_least(-1e-6, "the searches meet the targets to 1e-7"),
         ),
         Claim(
@@ -223,7 +248,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             sentence="Depth takes classifying networks of least norm away from rank one.",
             source="rankfall",
             metric=f"{gain}, margins of 1",
-            measure=lambda runs: _gain(runs, "margin"),
+            measure=lambda runs: _gain(runs, Problem.MARGIN),
             expected=at_most(0.0, "away: in every draw"),
             note=(
                 "Both signs must be passed on, by two neurons: a layer that does so with equal strength has "
