@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from scipy.sparse.linalg import eigsh
 
 from rankfall.data import Data
 from rankfall.dynamics import descent
-from rankfall.measure import Spectrum
+from rankfall.measure import Spectrum, stable_rank_of_gram
 from rankfall.network import Network
 from rankfall.papers.lab import finished
 
@@ -40,8 +39,12 @@ class Start:
     def stable_rank(self, inside: np.ndarray, sigma: float) -> float:
         """The stable rank of the whole first layer, of which `inside` is the part in the span."""
         gram = (inside @ inside.T) / sigma**2 + self.outside  # relative: the weights may be tiny
-        top = eigsh(gram, k=1, which="LA", v0=self.a, tol=1e-8, return_eigenvectors=False)
-        return float(np.trace(gram) / top[0])
+        return stable_rank_of_gram(gram, near=self.a)
+
+
+def settled(slope: float) -> float:
+    """The stable rank 1 + ((1 - slope)/(1 + slope))^2 of the limit, for orthogonal inputs of one norm."""
+    return 2 * (1 + slope**2) / (1 + slope) ** 2
 
 
 def start(data: Data, width: int, seed: int) -> Start:

@@ -1,7 +1,7 @@
 """Theorem 3.2 and Corollary 3.5: where gradient flow ends on nearly orthogonal data, as certified limits."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import xarray as xr
@@ -13,7 +13,8 @@ from rankfall.data import Data, nearly_orthogonal, orthogonal, p_orthogonality
 from rankfall.limits import Limit, limit
 from rankfall.loss import exponential
 from rankfall.measure import Spectrum
-from rankfall.network import Network, with_origin
+from rankfall.network import Network
+from rankfall.papers.frei.in_span import settled
 from rankfall.papers.lab import (
     Check,
     Claim,
@@ -31,6 +32,15 @@ ORTHOGONAL = "orthogonal inputs"
 
 
 @dataclass(frozen=True)
+class Start:
+    """Initial weights: the share of positive neurons, and the standard deviation of the first layer."""
+
+    name: str
+    share: float
+    sigma: float
+
+
+@dataclass(frozen=True)
 class Setting:
     """The theorem has no numbers of its own but p(X) >= 3 / slope^3: all of these are ours."""
 
@@ -38,19 +48,39 @@ class Setting:
     width: int = 10
     slopes: tuple[float, ...] = (0.5, 0.3, 0.1)
     excess: float = 1.01  # p(X) is this many times the 3 / slope^3 of the theorem
-    # the share of positive neurons, and the standard deviation of the initial weights
-    starts: Mapping[str, tuple[float, float]] = field(
-        default_factory=lambda: {"1:1": (0.5, 0.01), "1:4": (0.2, 0.01), "1:4, large start": (0.2, 1.0)}
+    starts: tuple[Start, ...] = (
+        Start("1:1", 0.5, 0.01),
+        Start("1:4", 0.2, 0.01),
+        Start("1:4, large start", 0.2, 1.0),
     )
+    orthogonal_sigma: float = 0.01  # of the initial weights on orthogonal inputs
 
     @property
     def dim(self) -> int:
         """The number of features."""
         return 2 * self.n
 
-    def positive(self, start: str) -> int:
-        """The number of positive neurons: one at least."""
-        return max(1, round(self.starts[start][0] * self.width))
+    def positive(self, start: Start) -> int:
+        """The number of positive neurons: one at least of each sign."""
+        return min(max(1, round(start.share * self.width)), self.width - 1)
+
+    @property
+    def even(self) -> Start | None:
+        """The first start with as many positive as negative neurons."""
+        return next((each for each in self.starts if 2 * self.positive(each) == self.width), None)
+
+    @property
+    def uneven(self) -> Start | None:
+        """The first start with more neurons of the one sign than of the other."""
+        return next((each for each in self.starts if 2 * self.positive(each) != self.width), None)
+
+    @property
+    def small_and_large(self) -> tuple[Start, Start] | None:
+        """The first two starts that differ in their size alone, the smaller first."""
+        for one, other in combinations(self.starts, 2):
+            if self.positive(one) == self.positive(other) and one.sigma != other.sigma:
+                return (one, other) if one.sigma < other.sigma else (other, one)
+        return None
 
 
 def run_limits(setting: Setting, seed: int) -> xr.Dataset:
@@ -60,26 +90,26 @@ def run_limits(setting: Setting, seed: int) -> xr.Dataset:
     for slope in setting.slopes:
         data = nearly_orthogonal(n=setting.n, dim=setting.dim, p=setting.excess * 3 / slope**3, seed=seed)
         starts = [
-            _start(setting, slope, sigma, seed, setting.positive(start))
-            for start, (_, sigma) in setting.starts.items()
+            _network(setting, slope, each.sigma, seed, setting.positive(each)) for each in setting.starts
         ]
-        ends = [limit(start, data, exponential, show=False) for start in starts]
-        found = [_numbers(start, data, end) for start, end in zip(starts, ends, strict=True)]
-        zeros = [_zeros(start, data, end) for start, end in zip(starts, ends, strict=True)]
+        limits = [limit(start, data, exponential, show=False) for start in starts]
+        found = [_numbers(start, data, end) for start, end in zip(starts, limits, strict=True)]
+        zeros = [_zeros(start, data, end) for start, end in zip(starts, limits, strict=True)]
         closed, orthogonal_end = _closed_forms(setting, slope, seed)
-        proofs |= {_named(slope, start): end for start, end in zip(setting.starts, ends, strict=True)}
+        ends = {each.name: end for each, end in zip(setting.starts, limits, strict=True)}
+        proofs |= {_named(slope, name): end for name, end in ends.items()}
         proofs[_named(slope, ORTHOGONAL)] = orthogonal_end
         rows.append(
             xr.Dataset(
                 {name: ("start", [numbers[name] for numbers in found]) for name in found[0]}
                 | {
                     "p": p_orthogonality(data) * slope**3 / 3,
-                    "between_starts": np.linalg.norm(ends[2].W - ends[1].W) / np.linalg.norm(ends[1].W),
+                    "between_starts": _between_starts(setting, ends),
                     "off": (("start", "property"), [list(numbers.values()) for numbers in zeros]),
                     "closed_form": ("quantity", closed),
                 },
                 coords={
-                    "start": list(setting.starts),
+                    "start": list(ends),
                     "property": list(zeros[0]),
                     "quantity": ["λ", "stable rank", "‖z‖/‖z*‖"],
                 },
@@ -92,22 +122,28 @@ def _named(slope: float, start: str) -> str:
     return f"slope {slope:g}, {start}"
 
 
-def _start(setting: Setting, slope: float, sigma: float, seed: int, positive: int | None = None) -> Network:
-    """Random weights; their origin is left out, for JAX would compile the network for each one anew."""
+def _network(setting: Setting, slope: float, sigma: float, seed: int, positive: int | None = None) -> Network:
+    """Random weights."""
     widths = (setting.dim, setting.width, 1)
-    network = Network.fixed_second_layer(widths, slope, sigma, seed, positive=positive)
-    return with_origin(network, "")
+    return Network.fixed_second_layer(widths, slope, sigma, seed, positive=positive)
+
+
+def _between_starts(setting: Setting, ends: dict[str, Limit]) -> float:
+    """How far the limits from the small and from the large start are apart; NaN without them."""
+    if setting.small_and_large is None:
+        return np.nan
+    small, large = (ends[start.name].W for start in setting.small_and_large)
+    return float(np.linalg.norm(large - small) / np.linalg.norm(small))
 
 
 def _zeros(start: Network, data: Data, end: Limit) -> dict[str, float]:
     """What is zero in a limit, by the theorem."""
     beside = assessed(frei_flow.RESULTS[0], Situation(start, data, exponential)).verify(end)
     assert end.optimality is not None
-    singular, blocks = end.singular_values, end.blocks.values()
     return {
         "margins": float(np.abs(end.margins - 1).max()),
-        "third singular value": float(singular[2] / singular[0]),
-        "rows": float(max(np.ptp(rows, axis=0).max() / np.abs(rows).max() for rows in blocks)),
+        "third singular value": end.spectrum.share(3),
+        "rows": float(max(np.ptp(rows, axis=0).max() / np.abs(rows).max() for rows in end.blocks.values())),
         "distance": beside["weights"].error,
         "duality gap": abs(end.optimality.gap),
         "boundary": beside["linear boundary"].error,
@@ -136,12 +172,12 @@ def _numbers(start: Network, data: Data, end: Limit) -> dict[str, float]:
 def _closed_forms(setting: Setting, slope: float, seed: int) -> tuple[list[float], Limit]:
     """Relative errors of three closed forms on exactly orthogonal data with equal classes and signs."""
     data = orthogonal(n=setting.n, dim=setting.dim, seed=seed)
-    start = _start(setting, slope, 0.01, seed)
+    start = _network(setting, slope, setting.orthogonal_sigma, seed)
     end = limit(start, data, exponential, optimality=False, show=False)
     z = np.linalg.norm(start.weights[1][0] @ end.W)
     errors = [
         float(np.abs(end.multipliers * (1 + slope**2) / 2 - 1).max()),
-        abs(end.stable_rank / (1 + ((1 - slope) / (1 + slope)) ** 2) - 1),
+        abs(end.stable_rank / settled(slope) - 1),
         float(
             abs(z / np.sqrt(setting.n) * (1 + slope**2) / (1 + slope) - 1)
         ),  # |z*| is sqrt(n) for unit inputs
@@ -149,14 +185,14 @@ def _closed_forms(setting: Setting, slope: float, seed: int) -> tuple[list[float
     return errors, end
 
 
-def kappa(setting: Setting, start: str) -> float:
+def kappa(setting: Setting, start: Start) -> float:
     """The root of the ratio of the smaller to the larger number of neurons of a sign."""
     positive = setting.positive(start)
     ratio = positive / (setting.width - positive)
     return float(np.sqrt(min(ratio, 1 / ratio)))
 
 
-def longest(setting: Setting, slope: float | np.ndarray, start: str) -> np.ndarray:
+def longest(setting: Setting, slope: float | np.ndarray, start: Start) -> np.ndarray:
     """The bound 2 / (kappa + slope) on |z| / |z*|."""
     return np.asarray(2 / (kappa(setting, start) + slope))
 
@@ -166,14 +202,14 @@ def _relative_length(setting: Setting, runs: xr.Dataset) -> xr.DataArray:
     return runs.z_length / xr.DataArray(bound, dims=("start", "slope"))
 
 
-def _uniformity(runs: xr.Dataset) -> xr.DataArray:
+def _uniformity(runs: xr.Dataset, start: Start) -> xr.DataArray:
     """The ratio of the largest to the smallest multiplier over its bound, for equal norms and signs.
 
     tau = slope^-2 (1 + 2 / (slope p - 2)) in Proposition 4 of Frei et al. 2023 (COLT).
     """
     p = runs.p * 3 / runs.slope**3
     tau = (1 + 2 / (runs.slope * p - 2)) / runs.slope**2
-    return (runs.largest_multiplier / runs.least_multiplier).sel(start="1:1") / tau
+    return (runs.largest_multiplier / runs.least_multiplier).sel(start=start.name) / tau
 
 
 def _of_bounds(runs: xr.Dataset) -> xr.DataArray:
@@ -189,12 +225,13 @@ def draw_limits(setting: Setting, runs: xr.Dataset) -> Figure:
     fine = np.linspace(0.05, 0.6, 56)
     with plot.style():
         figure, (axes,) = plot.panels(3)
-        for start, colour, dash in (("1:1", plot.PALETTE[0], "-"), ("1:4", plot.PALETTE[1], "--")):
+        shown = [start for start in (setting.even, setting.uneven) if start is not None]
+        for start, colour, dash in zip(shown, plot.PALETTE, ("-", "--"), strict=False):
             forms = np.array([_orthogonal(setting, slope, setting.positive(start)) for slope in fine])
-            limits = runs.sel(start=start)
-            plot.theory(axes[0], fine, forms[:, 0], f"{start}, orthogonal inputs", linestyle=dash)
+            limits = runs.sel(start=start.name)
+            plot.theory(axes[0], fine, forms[:, 0], f"{start.name}, orthogonal inputs", linestyle=dash)
             plot.theory(axes[2], fine, forms[:, 1], linestyle=dash)
-            _dots(axes[0], limits.stable_rank, colour, f"{start}, limits")
+            _dots(axes[0], limits.stable_rank, colour, f"{start.name}, limits")
             _dots(axes[1], limits.least_multiplier, colour)
             _dots(axes[1], limits.largest_multiplier, colour)
             _dots(axes[2], limits.z_length, colour)
@@ -235,9 +272,10 @@ CERTIFIED = all_certified()
 ROUNDING = "exact in the limit; a hundred times the residual 1e-10 that a certified limit may have"
 
 
-def _proofs(setting: Setting, *starts: str) -> tuple[str, ...]:
+def _proofs(setting: Setting, *starts: Start) -> tuple[str, ...]:
     """The names of the certificates of the limits from these starts; from all of them if none is named."""
-    return tuple(_named(slope, start) for slope in setting.slopes for start in starts or setting.starts)
+    used = starts or setting.starts
+    return tuple(_named(slope, start.name) for slope in setting.slopes for start in used)
 
 
 def _exact(
@@ -265,8 +303,16 @@ def _exact(
 
 
 def claims(setting: Setting) -> tuple[Claim, ...]:
-    """Theorem 3.2, Corollary 3.5 and what follows."""
-    return (*_on_margins(setting), *_on_neurons(setting), *_on_linearity(setting), *_on_starts(setting))
+    """Theorem 3.2, Corollary 3.5 and what follows; of starts that are not run nothing is claimed."""
+    return (
+        *_on_margins(setting),
+        *_on_neurons(setting),
+        *_on_linearity(setting),
+        *((_not_largest(setting, setting.uneven),) if setting.uneven else ()),
+        *((_even_contributions(setting, setting.even),) if setting.even else ()),
+        *((_any_start(setting, *setting.small_and_large),) if setting.small_and_large else ()),
+        _closed_form(setting),
+    )
 
 
 def _on_margins(setting: Setting) -> tuple[Claim, ...]:
@@ -366,63 +412,70 @@ def _on_linearity(setting: Setting) -> tuple[Claim, ...]:
             hypotheses=(NEARLY_ORTHOGONAL, CERTIFIED),
             proofs=_proofs(setting),
         ),
-        Claim(
-            id="not-largest-margin",
-            sentence="The linear predictor z need not be the one of the largest margin.",
-            source="section 1",
-            metric="margin of z/‖z‖ / largest margin, with 1:4 neurons",
-            measure=lambda runs: runs.z_best.sel(start="1:4"),
-            expected=at_most(0.9, "clearly below 1: with 1:4 neurons one class weighs more"),
-            proofs=_proofs(setting, "1:4"),
-        ),
-        Claim(
-            id="even-contributions",
-            sentence="No sample contributes much more to z than another: at most τ times as much.",
-            source="COLT 2023, Proposition 4",
-            metric="(largest/least multiplier) / τ, with as many positive as negative neurons",
-            measure=_uniformity,
-            expected=at_most(1.0, "τ = γ⁻² (1 + 2/(γ p − 2)) for inputs of one norm"),
-            hypotheses=(NEARLY_ORTHOGONAL, CERTIFIED),
-            proofs=_proofs(setting, "1:1"),
-        ),
     )
 
 
-def _on_starts(setting: Setting) -> tuple[Claim, ...]:
-    """What the limit depends on, and its closed form."""
-    return (
-        Claim(
-            id="any-start",
-            sentence="The flow ends at the same network from any start, small or large.",
-            source="Theorem 3.2",
-            metric="distance of the limits from the large and from the small start / ‖W‖",
-            measure=lambda runs: runs.between_starts,
-            expected=at_most(1e-8, ROUNDING),
-            hypotheses=(
-                NEARLY_ORTHOGONAL,
-                Check(
-                    "n × loss at the large start",
-                    lambda runs: setting.n * runs.start_loss.sel(start="1:4, large start"),
-                    at_least(1, "above the threshold 1/n below which the limit would be known to exist"),
-                ),
-                CERTIFIED,
+def _not_largest(setting: Setting, uneven: Start) -> Claim:
+    return Claim(
+        id="not-largest-margin",
+        sentence="The linear predictor z need not be the one of the largest margin.",
+        source="section 1",
+        metric=f"margin of z/‖z‖ / largest margin, with {uneven.name} neurons",
+        measure=lambda runs: runs.z_best.sel(start=uneven.name),
+        expected=at_most(0.9, f"clearly below 1: with {uneven.name} neurons one class weighs more"),
+        proofs=_proofs(setting, uneven),
+    )
+
+
+def _even_contributions(setting: Setting, even: Start) -> Claim:
+    return Claim(
+        id="even-contributions",
+        sentence="No sample contributes much more to z than another: at most τ times as much.",
+        source="COLT 2023, Proposition 4",
+        metric="(largest/least multiplier) / τ, with as many positive as negative neurons",
+        measure=lambda runs: _uniformity(runs, even),
+        expected=at_most(1.0, "τ = γ⁻² (1 + 2/(γ p − 2)) for inputs of one norm"),
+        hypotheses=(NEARLY_ORTHOGONAL, CERTIFIED),
+        proofs=_proofs(setting, even),
+    )
+
+
+def _any_start(setting: Setting, small: Start, large: Start) -> Claim:
+    """What the limit does not depend on."""
+    return Claim(
+        id="any-start",
+        sentence="The flow ends at the same network from any start, small or large.",
+        source="Theorem 3.2",
+        metric="distance of the limits from the large and from the small start / ‖W‖",
+        measure=lambda runs: runs.between_starts,
+        expected=at_most(1e-8, ROUNDING),
+        hypotheses=(
+            NEARLY_ORTHOGONAL,
+            Check(
+                "n × loss at the large start",
+                lambda runs: setting.n * runs.start_loss.sel(start=large.name),
+                at_least(1, "above the threshold 1/n below which the limit would be known to exist"),
             ),
-            proofs=_proofs(setting, "1:4", "1:4, large start"),
-            form="{:.1e}",
+            CERTIFIED,
         ),
-        Claim(
-            id="orthogonal-closed-form",
-            sentence=(
-                "On orthogonal inputs of norm r, with equal classes and signs, λ = 2/((1+γ²) r²), the stable "
-                "rank is 1 + ((1−γ)/(1+γ))², and ‖z‖/‖z*‖ = (1+γ)/(1+γ²)."
-            ),
-            source="rankfall",
-            metric="relative error of each of the three",
-            measure=lambda runs: runs.closed_form,
-            expected=at_most(1e-8, ROUNDING),
-            proofs=_proofs(setting, ORTHOGONAL),
-            form="{:.1e}",
+        proofs=_proofs(setting, small, large),
+        form="{:.1e}",
+    )
+
+
+def _closed_form(setting: Setting) -> Claim:
+    return Claim(
+        id="orthogonal-closed-form",
+        sentence=(
+            "On orthogonal inputs of norm r, with equal classes and signs, λ = 2/((1+γ²) r²), the stable "
+            "rank is 1 + ((1−γ)/(1+γ))², and ‖z‖/‖z*‖ = (1+γ)/(1+γ²)."
         ),
+        source="rankfall",
+        metric="relative error of each of the three",
+        measure=lambda runs: runs.closed_form,
+        expected=at_most(1e-8, ROUNDING),
+        proofs=tuple(_named(slope, ORTHOGONAL) for slope in setting.slopes),
+        form="{:.1e}",
     )
 
 

@@ -9,8 +9,17 @@ from matplotlib.figure import Figure
 from rankfall import plot
 from rankfall.data import nearly_orthogonal
 from rankfall.loss import logistic
-from rankfall.papers.frei.in_span import descend, start
-from rankfall.papers.lab import Check, Claim, Experiment, at_least, at_most, between, near, seed_lines
+from rankfall.papers.frei.in_span import descend, settled, start
+from rankfall.papers.lab import (
+    Check,
+    Claim,
+    Experiment,
+    at_most,
+    between,
+    near,
+    orthogonal_enough,
+    seed_lines,
+)
 from rankfall.theory import Situation
 from rankfall.theory.mathematics import fixed_second
 from rankfall.theory.results import frei_descent
@@ -50,11 +59,6 @@ class Setting:
     def bound(self) -> float:
         """The bound on the stable rank, with one per cent for the condition number of the cosines."""
         return 1.01 * (1 + self.slope) ** 2 / (4 * self.slope)
-
-    @property
-    def settled(self) -> float:
-        """The stable rank of the limit for orthogonal inputs."""
-        return 2 * (1 + self.slope**2) / (1 + self.slope) ** 2
 
 
 def run_theorem(setting: Setting, seed: int) -> xr.Dataset:
@@ -100,7 +104,7 @@ def draw_theorem(setting: Setting, runs: xr.Dataset) -> Figure:
         for rule, colour in zip(RULES, plot.PALETTE, strict=False):
             lines = runs.stable_rank.sel(rule=rule).transpose("step", "seed")
             seed_lines(axes[0], runs.step, lines, colour, f"{rule} steps")
-        for value, dash, label in ((setting.bound, "--", "bound"), (setting.settled, ":", "limit")):
+        for value, dash, label in ((setting.bound, "--", "bound"), (settled(setting.slope), ":", "limit")):
             level = np.full(later.sizes["step"], value)
             plot.theory(axes[0], later.step, level, f"{label} {value:.2f}", linestyle=dash)
         axes[0].set_xscale("symlog", linthresh=1)
@@ -117,10 +121,10 @@ def draw_theorem(setting: Setting, runs: xr.Dataset) -> Figure:
     return figure
 
 
-NEARLY_ORTHOGONAL = Check(
-    "R²_min γ² / (5 C_R n ζ), with ζ the largest |⟨xᵢ, xⱼ⟩|",
+NEARLY_ORTHOGONAL = orthogonal_enough(
     lambda runs: runs.orthogonality,
-    at_least(1.0, "the hypothesis of Theorem 4.2 (recalled)"),
+    "the hypothesis of Theorem 4.2 (recalled)",
+    metric="R²_min γ² / (5 C_R n ζ), with ζ the largest |⟨xᵢ, xⱼ⟩|",
 )
 
 
@@ -195,16 +199,15 @@ def _on_loss(setting: Setting) -> tuple[Claim, ...]:
 
 def _on_the_end(setting: Setting) -> tuple[Claim, ...]:
     """Where the stable rank ends."""
+    end = settled(setting.slope)
     return (
         Claim(
             id="settled-rank",
-            sentence=f"The stable rank ends near 2(1+γ²)/(1+γ)² = {setting.settled:.2f}, that of the limit.",
+            sentence=f"The stable rank ends near 2(1+γ²)/(1+γ)² = {end:.2f}, that of the limit.",
             source="rankfall",
             metric="stable rank of W_t at the last step",
             measure=lambda runs: runs.stable_rank.isel(step=-1),
-            expected=near(
-                setting.settled, 0.05, "the first steps' share dies out like 1/log t", relative=True
-            ),
+            expected=near(end, 0.05, "the first steps' share dies out like 1/log t", relative=True),
             hypotheses=(NEARLY_ORTHOGONAL,),
             form="{:.3f}",
         ),

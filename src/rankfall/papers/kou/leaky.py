@@ -8,16 +8,25 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rankfall import plot
-from rankfall.data import Data, nearly_orthogonal, p_orthogonality
+from rankfall.data import Data, p_orthogonality
 from rankfall.dynamics import exact_flow
 from rankfall.measure import Spectrum
 from rankfall.network import Network
-from rankfall.papers.kou.network import blocks, curves, descends, ends, network, room, spread
+from rankfall.papers.kou.network import (
+    CERTIFIED,
+    END,
+    NearlyOrthogonal,
+    curves,
+    descends,
+    equal_margins,
+    nearly,
+    spread,
+    with_end,
+)
 from rankfall.papers.lab import (
     Check,
     Claim,
     Experiment,
-    all_certified,
     at_least,
     at_most,
     between,
@@ -26,30 +35,18 @@ from rankfall.papers.lab import (
     near,
     power_law,
     seed_lines,
-    with_certificates,
 )
-from rankfall.theory.results import frei_flow, kou_descent
-
-END = "limit"  # the name of its certificate
+from rankfall.theory.results import frei_flow
 
 
 @dataclass(frozen=True)
-class Setting:
-    """The theorem has no numbers of its own but p(X) slope^4 above a constant: all of these are ours."""
+class Setting(NearlyOrthogonal):
+    """The theorem asks for p(X) slope^4 above a constant. The flow has as many records as descent."""
 
     n: int = 8
-    width: int = 8  # neurons of each sign
+    p: float = 1000.0
     slope: float = 0.5
-    p: float = 1000.0  # p(X) of the inputs
-    sigma: float = 0.1  # standard deviation of the initial weights
-    steps: int = 4000  # of descent
-    records: int = 40  # of descent, and as many of the flow
     late: float = 680.0  # log(1/loss) at the end of the flow: t is about 1e298
-
-    @property
-    def dim(self) -> int:
-        """The number of features."""
-        return room(self.n)
 
     @property
     def last(self) -> int:
@@ -59,29 +56,21 @@ class Setting:
 
 def run_leaky(setting: Setting, seed: int) -> xr.Dataset:
     """Descent for some thousand steps, the flow from the same start far beyond, and its certified end."""
-    slope, steps = setting.slope, setting.steps
-    data = nearly_orthogonal(n=setting.n, dim=setting.dim, p=setting.p, seed=seed)
-    net = network(setting.dim, setting.width, slope, setting.sigma, seed)
+    slope = setting.slope
+    data, net = setting.data(seed), setting.network(slope, seed)
     solution = frei_flow.two_vectors(data.x, data.y, net.weights[1][0], slope)
     assert solution is not None  # nearly orthogonal inputs can always be separated
-    early, last = descends(net, data, setting.width, steps, setting.records)
+    early, end = descends(setting, net, data)
     # In the loss clock log(1/loss) grows at the rate 1/|W|^2 of the limit at the margin 1.
     late = _flows(setting, net, data, (solution.w**2).sum())
-    end, now = ends(last, data), np.log(float(early.step_size) * steps)
-    found = early.assign(
-        {f"late_{name}": values for name, values in late.items()}
-        | {
-            "apart": float(early.log_loss[-1] - np.interp(now, late.log_time, late.log_loss)),
-            "end_blocks": ("sign", blocks(end)),
-            "end_stable_rank": end.stable_rank,
-            "end_margins": ("sample", end.margins),
-            "foreseen_stable_rank": Spectrum.of(solution.w).stable_rank,
-            "foreseen_norm": float(np.linalg.norm(solution.w)),
-            "certified": end.certified,
-            "orthogonality": p_orthogonality(data) * slope**4,
-        }
-    )
-    return with_certificates(found, seed, {END: end}, seeds=3)
+    now = np.log(float(early.step_size) * setting.steps)
+    found = {f"late_{name}": values for name, values in late.items()} | {
+        "apart": float(early.log_loss[-1] - np.interp(now, late.log_time, late.log_loss)),
+        "predicted_stable_rank": Spectrum.of(solution.w).stable_rank,
+        "predicted_norm": float(np.linalg.norm(solution.w)),
+        "orthogonality": p_orthogonality(data) * slope**4,
+    }
+    return with_end(early, seed, end, found)
 
 
 def _flows(setting: Setting, net: Network, data: Data, unit: float) -> xr.Dataset:
@@ -147,7 +136,7 @@ def _relative(ax: Axes, runs: xr.Dataset, early: np.ndarray, late: xr.DataArray)
     seed_lines(ax, late, whole, plot.PALETTE[0])
     plot.simulation(ax, early[:, 0], runs.stable_rank.transpose("step", "seed")[1:, 0],
                     color=plot.PALETTE[1], markevery=2)  # fmt: skip
-    end = float(runs.foreseen_stable_rank.median())
+    end = float(runs.predicted_stable_rank.median())
     plot.theory(ax, [1, 900], [end, end], f"its limit, {end:.3f}", linestyle="--")
     guide(ax, y=1, linestyle="-")
     ax.set(title="(b) the whole first layer", ylabel=r"stable rank of $W$", xlim=(1, 900), ylim=(0.98, 1.5))
@@ -156,17 +145,17 @@ def _relative(ax: Axes, runs: xr.Dataset, early: np.ndarray, late: xr.DataArray)
 
 # --- the claims -------------------------------------------------------------------------------------------
 
-CERTIFIED = all_certified()
-NEARLY = Check(
-    "p(X) γ⁴ with p(X) = R_min² / (R² n max |⟨xᵢ, xₖ⟩|)",
-    lambda runs: runs.orthogonality,
-    at_least(kou_descent.ORTHOGONALITY, "near-orthogonality, with the constant of our proof", form="{:.4g}"),
-)
-TOGETHER = Check(
-    "log loss of descent − that of the flow, at the last step",
-    lambda runs: runs.apart,
-    between(-0.1, 0.1, "from then on the steps, η times the loss, change margins by less than 1e-3 each"),
-)
+NEARLY = nearly("p(X) γ⁴ with p(X) = R_min² / (R² n max |⟨xᵢ, xₖ⟩|)")
+
+
+def _together(setting: Setting) -> Check:
+    """Descent ends where the flow is at that time."""
+    because = f"from then on the steps, η times the loss, change margins by about 1/{setting.steps} each"
+    return Check(
+        "log loss of descent − that of the flow, at the last step",
+        lambda runs: runs.apart,
+        between(-0.1, 0.1, because),
+    )
 
 
 def _decade(setting: Setting) -> str:
@@ -176,11 +165,12 @@ def _decade(setting: Setting) -> str:
 
 def claims(setting: Setting) -> tuple[Claim, ...]:
     """The theorem on leaky ReLU, and what comes out beside it."""
-    return (*_on_blocks(setting), *_on_directions(), *_on_growth(setting))
+    return (*_on_blocks(setting), *_on_directions(setting), *_on_growth(setting))
 
 
 def _on_blocks(setting: Setting) -> tuple[Claim, ...]:
     """The stable rank of the sign blocks."""
+    late = (NEARLY, _together(setting))
     return (
         Claim(
             id="rank-one-rate",
@@ -189,7 +179,7 @@ def _on_blocks(setting: Setting) -> tuple[Claim, ...]:
             metric="power of log t of (larger stable rank of a block − 1), last decade of log t",
             measure=lambda runs: _excess(setting, runs),
             expected=at_most(-1.0, "the rate in the theorem, O(1/log t)"),
-            hypotheses=(NEARLY, TOGETHER),
+            hypotheses=late,
         ),
         Claim(
             id="rank-one-faster",
@@ -198,7 +188,7 @@ def _on_blocks(setting: Setting) -> tuple[Claim, ...]:
             metric="power of log t of (larger stable rank of a block − 1), last decade of log t",
             measure=lambda runs: _excess(setting, runs),
             expected=near(-2.0, 0.2, _decade(setting)),
-            hypotheses=(NEARLY, TOGETHER),
+            hypotheses=late,
         ),
         Claim(
             id="rank-one-blocks",
@@ -214,15 +204,16 @@ def _on_blocks(setting: Setting) -> tuple[Claim, ...]:
     )
 
 
-def _on_directions() -> tuple[Claim, ...]:
+def _on_directions(setting: Setting) -> tuple[Claim, ...]:
     """The stable rank of the whole layer."""
+    orthogonal = 1 + ((1 - setting.slope) / (1 + setting.slope)) ** 2
     return (
         Claim(
             id="two-directions",
             sentence="The whole first layer keeps two directions, those of a convex problem.",
             source="rankfall",
             metric="stable rank of W in the certified limit − that of the convex problem's solution",
-            measure=lambda runs: runs.end_stable_rank - runs.foreseen_stable_rank,
+            measure=lambda runs: runs.end_stable_rank - runs.predicted_stable_rank,
             expected=between(-1e-8, 1e-8, "two independent computations of one limit"),
             hypotheses=(
                 NEARLY,
@@ -238,7 +229,7 @@ def _on_directions() -> tuple[Claim, ...]:
             form="{:.1e}",
             note=(
                 "The theorem speaks of each sign block, whose stable rank is 1. On orthogonal data of "
-                "equal norms that of the whole layer is 1 + ((1 − γ)/(1 + γ))² = 1.111."
+                f"equal norms that of the whole layer is 1 + ((1 − γ)/(1 + γ))² = {orthogonal:.3f}."
             ),
         ),
     )
@@ -246,6 +237,7 @@ def _on_directions() -> tuple[Claim, ...]:
 
 def _on_growth(setting: Setting) -> tuple[Claim, ...]:
     """Norm, loss and margins."""
+    late = (NEARLY, _together(setting))
     return (
         Claim(
             id="norm-log",
@@ -254,7 +246,7 @@ def _on_growth(setting: Setting) -> tuple[Claim, ...]:
             metric="power of log t with which ‖W‖ grows, last decade of log t",
             measure=lambda runs: _exponent(setting, runs, "late_norm"),
             expected=near(1.0, 0.1, _decade(setting)),
-            hypotheses=(NEARLY, TOGETHER),
+            hypotheses=late,
         ),
         Claim(
             id="loss-inverse",
@@ -263,21 +255,16 @@ def _on_growth(setting: Setting) -> tuple[Claim, ...]:
             metric="power of t with which the loss falls, at the end of the flow",
             measure=_loss_power,
             expected=near(
-                -1.0, 1e-3, "corrections vanish like 1/log² t of the margins' spread, here below 1e-5"
+                -1.0,
+                1e-3,
+                "corrections vanish like the margins' spread, as 1/log² t: "
+                f"at log t ≈ {setting.late:g} it is {setting.late**-2:.0e}",
             ),
-            hypotheses=(NEARLY, TOGETHER),
+            hypotheses=late,
             form="{:.6f}",
         ),
-        Claim(
-            id="leaky-equal-margins",
-            sentence="All samples end with the same normalised margin.",
-            source="NeurIPS, abstract and theorem on leaky ReLU",
-            metric="(max − min)/min of the margins in the certified limit",
-            measure=lambda runs: spread(runs.end_margins),
-            expected=at_most(1e-8, "0, up to the tolerance of the certificate"),
-            hypotheses=(NEARLY, CERTIFIED),
-            proofs=(END,),
-            form="{:.1e}",
+        equal_margins(
+            "leaky-equal-margins", "NeurIPS, abstract and theorem on leaky ReLU", (NEARLY, CERTIFIED)
         ),
     )
 

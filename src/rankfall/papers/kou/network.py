@@ -1,20 +1,55 @@
-"""The network of the paper, its descent, and its limit."""
+"""What the experiments share: the network of the paper, its descent and its limit, and some claims on it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy.special import logsumexp
 
-from rankfall.data import Data
+from rankfall.data import Data, nearly_orthogonal
 from rankfall.dynamics import descent
 from rankfall.limits import Limit, limit
 from rankfall.loss import logistic
+from rankfall.measure import Spectrum
 from rankfall.network import Network
-from rankfall.papers.lab import finished
+from rankfall.papers.lab import (
+    Check,
+    Claim,
+    all_certified,
+    at_most,
+    finished,
+    orthogonal_enough,
+    with_certificates,
+)
+from rankfall.theory.results import kou_descent
+
+END = "limit"  # the name of its certificate
 
 
-def room(n: int) -> int:
-    """The number of features for so many nearly orthogonal inputs: 20, more where they would not fit."""
-    return max(20, 2 * n)
+@dataclass(frozen=True)
+class NearlyOrthogonal:
+    """The theorems have no numbers of their own but p(X) above a constant: all of these are ours."""
+
+    n: int
+    p: float  # p(X) of the inputs
+    width: int = 8  # neurons of each sign
+    sigma: float = 0.1  # standard deviation of the initial weights
+    steps: int = 4000  # of descent
+    records: int = 40  # of descent, evenly in the logarithm of the step
+
+    @property
+    def dim(self) -> int:
+        """The number of features: 20, more where so many nearly orthogonal inputs would not fit."""
+        return max(20, 2 * self.n)
+
+    def data(self, seed: int) -> Data:
+        """Nearly orthogonal inputs of one norm."""
+        return nearly_orthogonal(n=self.n, dim=self.dim, p=self.p, seed=seed)
+
+    def network(self, slope: float, seed: int) -> Network:
+        """The start."""
+        return network(self.dim, self.width, slope, self.sigma, seed)
 
 
 def network(dim: int, width: int, slope: float, sigma: float, seed: int) -> Network:
@@ -29,31 +64,35 @@ def longest_step(data: Data, width: int) -> float:
     return float(data.n * width / 2 / (np.linalg.norm(data.x, axis=1) ** 2).max())
 
 
-def descends(net: Network, data: Data, width: int, steps: int, records: int) -> tuple[xr.Dataset, Network]:
-    """Descent with the longest step: its course, evenly in the logarithm of the step, and where it stops."""
-    step = longest_step(data, width)
-    record = sorted({round(t) for t in np.geomspace(1, steps, records)} | {0})
+def descends(setting: NearlyOrthogonal, net: Network, data: Data) -> tuple[xr.Dataset, Limit]:
+    """Descent with the longest step: its course, and the certified limit of the flow from where it stops."""
+    step = longest_step(data, setting.width)
+    record = recorded(setting.steps, setting.records)
     run = finished(
-        descent(net, data, "logistic", step, steps, measures=["weights"], record=record, show=False)
+        descent(net, data, "logistic", step, setting.steps, measures=["weights"], record=record, show=False)
     )
-    return curves(run.weights, net, data).assign(step_size=step), run.network
+    return curves(run.weights, net, data).assign(step_size=step), ends(run.network, data)
+
+
+def recorded(steps: int, records: int) -> list[int]:
+    """The steps that are recorded: evenly in their logarithm, and the start."""
+    return sorted({round(t) for t in np.geomspace(1, steps, records)} | {0})
 
 
 def curves(weights: xr.DataArray, net: Network, data: Data) -> xr.Dataset:
     """Stable ranks, norm, margins and the log of the mean logistic loss, of all recorded weights."""
     axis, rows = weights.dims[0], net.weights[0].shape[0]
     w = weights.values[:, : net.weights[0].size].reshape(-1, *net.weights[0].shape)
-    singular = [np.linalg.svd(part, compute_uv=False) for part in (w, w[:, : rows // 2], w[:, rows // 2 :])]
-    ranks = [(values**2).sum(axis=1) / values[:, 0] ** 2 for values in singular]
+    blocks = [Spectrum.of(part).stable_rank for part in (w[:, : rows // 2], w[:, rows // 2 :])]
     z = data.x @ w.swapaxes(1, 2)
-    q = data.y * (np.where(z > 0, z, float(net.slope) * z) @ net.weights[1][0])
+    outputs = np.where(z > 0, z, float(net.slope) * z) @ net.weights[1][0]
     return xr.Dataset(
         {
-            "stable_rank": (axis, ranks[0]),
-            "block_stable_rank": ((axis, "sign"), np.stack(ranks[1:], axis=1)),
-            "norm": (axis, np.linalg.norm(singular[0], axis=1)),
-            "margins": ((axis, "sample"), q),
-            "log_loss": (axis, logsumexp(logistic.of_margin.log(q), axis=1) - np.log(data.n)),
+            "stable_rank": (axis, Spectrum.of(w).stable_rank),
+            "block_stable_rank": ((axis, "sign"), np.stack(blocks, axis=1)),
+            "norm": (axis, np.linalg.norm(w, axis=(1, 2))),
+            "margins": ((axis, "sample"), data.y * outputs),
+            "log_loss": (axis, np.array([float(logistic.log(each, data.y)) for each in outputs])),
         },
         {axis: weights[axis].values},
     )
@@ -69,6 +108,52 @@ def blocks(end: Limit) -> list[float]:
     return list(end.block_stable_ranks.values())
 
 
+def with_end(run: xr.Dataset, seed: int, end: Limit, found: Mapping[str, Any]) -> xr.Dataset:
+    """A run with what else was found, the numbers of its limit, and the certificate of that."""
+    numbers = {
+        "end_blocks": ("sign", blocks(end)),
+        "end_stable_rank": end.stable_rank,
+        "end_margins": ("sample", end.margins),
+        "certified": end.certified,
+    }
+    return with_certificates(run.assign(numbers | dict(found)), seed, {END: end}, seeds=3)
+
+
 def spread(margins: xr.DataArray) -> xr.DataArray:
     """The largest difference of two margins, relative to the smallest."""
     return (margins.max("sample") - margins.min("sample")) / margins.min("sample")
+
+
+# --- in the claims ----------------------------------------------------------------------------------------
+
+CERTIFIED = all_certified()
+
+
+def nearly(metric: str) -> Check:
+    """The data are as nearly orthogonal as a theorem asks."""
+    return orthogonal_enough(
+        lambda runs: runs.orthogonality,
+        "near-orthogonality, with the constant of our proof",
+        metric=metric,
+        least=kou_descent.ORTHOGONALITY,
+    )
+
+
+def equal_margins(name: str, source: str, hypotheses: tuple[Check, ...]) -> Claim:
+    """The claim that the limit has one margin."""
+    return Claim(
+        id=name,
+        sentence="All samples end with the same normalised margin.",
+        source=source,
+        metric="(max − min)/min of the margins in the certified limit",
+        measure=lambda runs: spread(runs.end_margins),
+        expected=at_most(1e-8, "0, up to the tolerance of the certificate"),
+        hypotheses=hypotheses,
+        proofs=(END,),
+        form="{:.1e}",
+    )
+
+
+def of_all(slopes: Sequence[float]) -> str:
+    """The networks of these slopes, in words: "both activations" for two of them."""
+    return {1: f"slope {slopes[0]:g}", 2: "both activations"}.get(len(slopes), "all slopes")

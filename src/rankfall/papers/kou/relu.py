@@ -7,74 +7,59 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from rankfall import plot
-from rankfall.data import Data, nearly_orthogonal, orthogonal, p_orthogonality
+from rankfall.data import Data, orthogonal, p_orthogonality
 from rankfall.loss import logistic
 from rankfall.measure import Spectrum
 from rankfall.network import Network
-from rankfall.papers.kou.network import blocks, descends, ends, network, room, spread
-from rankfall.papers.lab import (
-    Check,
-    Claim,
-    Experiment,
-    all_certified,
-    at_least,
-    at_most,
-    guide,
-    near,
-    seed_lines,
-    with_certificates,
+from rankfall.papers.kou.network import (
+    CERTIFIED,
+    END,
+    NearlyOrthogonal,
+    descends,
+    equal_margins,
+    nearly,
+    network,
+    with_end,
 )
+from rankfall.papers.lab import Check, Claim, Experiment, at_least, at_most, guide, near, seed_lines
 from rankfall.theory import Situation
 from rankfall.theory.mathematics import fixed_second
 from rankfall.theory.results import kou_descent, kou_orthogonal
 
-END = "limit"  # the name of its certificate
-
 
 @dataclass(frozen=True)
-class Setting:
-    """The theorem has no numbers of its own but p(X) above a constant: all of these are ours."""
+class Setting(NearlyOrthogonal):
+    """The theorem asks for p(X) above a constant. Wide networks on orthogonal data are of our own."""
 
     n: int = 6
-    width: int = 8  # neurons of each sign
-    p: float = 100.0  # p(X) of the nearly orthogonal inputs
-    sigma: float = 0.1  # standard deviation of the initial weights
-    steps: int = 4000  # of descent
-    records: int = 40
+    p: float = 100.0
     class_sizes: tuple[int, ...] = (2, 4, 8, 16, 32)  # orthogonal samples of a class, for wide networks
     wide: int = 1000  # their neurons of each sign
-
-    @property
-    def dim(self) -> int:
-        """The number of features."""
-        return room(self.n)
 
 
 def run_relu(setting: Setting, seed: int) -> xr.Dataset:
     """Descent and its certified end on nearly orthogonal data; wide networks on orthogonal data."""
-    data = nearly_orthogonal(n=setting.n, dim=setting.dim, p=setting.p, seed=seed)
-    net = network(setting.dim, setting.width, 0.0, setting.sigma, seed)
+    data, net = setting.data(seed), setting.network(0.0, seed)
     start = Situation(net, data, logistic)
-    kept, last = descends(net, data, setting.width, setting.steps, setting.records)
-    end = ends(last, data)
+    course, end = descends(setting, net, data)
     least, largest = fixed_second.cosines(start)
     bounds = [largest / least / kou_descent.shares(start)[start.y == sign].min() for sign in (1, -1)]
     frame = Data(orthogonal(n=setting.n, dim=setting.dim, seed=seed).x, data.y)
     # The same pattern of activity at the start, on orthogonal inputs: the closed form needs nothing else.
     there, _ = kou_orthogonal.limit_of(Situation(_moved(net, data, frame), frame, logistic))
-    found = kept.assign(
-        end_blocks=("sign", blocks(end)),
-        end_stable_rank=end.stable_rank,
-        end_margins=("sample", end.margins),
-        bounds=("sign", bounds),
-        orthogonal_blocks=("sign", [Spectrum.of(there[start.a * sign > 0]).stable_rank for sign in (1, -1)]),
-        orthogonal_stable_rank=Spectrum.of(there).stable_rank,
-        certified=end.certified,
-        orthogonality=p_orthogonality(data),
-        seen=kou_descent.shares(start).min() * setting.width,
-        wide=(("per_class", "part"), [_wide(setting.wide, count, seed) for count in setting.class_sizes]),
-    ).assign_coords(per_class=list(setting.class_sizes), part=["+", "-", "whole"])
-    return with_certificates(found, seed, {END: end}, seeds=3)
+    found = {
+        "bounds": ("sign", bounds),
+        "orthogonal_blocks": (
+            "sign",
+            [Spectrum.of(there[start.a * sign > 0]).stable_rank for sign in (1, -1)],
+        ),
+        "orthogonal_stable_rank": Spectrum.of(there).stable_rank,
+        "orthogonality": p_orthogonality(data),
+        "seen": kou_descent.shares(start).min() * setting.width,
+        "wide": (("per_class", "part"), [_wide(setting.wide, each, seed) for each in setting.class_sizes]),
+    }
+    run = with_end(course, seed, end, found)
+    return run.assign_coords(per_class=list(setting.class_sizes), part=["+", "-", "whole"])
 
 
 def _moved(net: Network, data: Data, frame: Data) -> Network:
@@ -147,12 +132,7 @@ def draw_relu(setting: Setting, runs: xr.Dataset) -> Figure:
 
 # --- the claims -------------------------------------------------------------------------------------------
 
-CERTIFIED = all_certified()
-NEARLY = Check(
-    "p(X) = R_min² / (R² n max |⟨xᵢ, xₖ⟩|)",
-    lambda runs: runs.orthogonality,
-    at_least(kou_descent.ORTHOGONALITY, "near-orthogonality, with the constant of our proof", form="{:.4g}"),
-)
+NEARLY = nearly("p(X) = R_min² / (R² n max |⟨xᵢ, xₖ⟩|)")
 SEEN = Check(
     "neurons of its sign that see a sample at the start, fewest",
     lambda runs: runs.seen,
@@ -213,16 +193,8 @@ def _on_rank(setting: Setting) -> tuple[Claim, ...]:
 def _on_margins() -> tuple[Claim, ...]:
     """The margins in the limit."""
     return (
-        Claim(
-            id="relu-equal-margins",
-            sentence="All samples end with the same normalised margin.",
-            source="NeurIPS, abstract and theorem on ReLU",
-            metric="(max − min)/min of the margins in the certified limit",
-            measure=lambda runs: spread(runs.end_margins),
-            expected=at_most(1e-8, "0, up to the tolerance of the certificate"),
-            hypotheses=(NEARLY, SEEN, CERTIFIED),
-            proofs=(END,),
-            form="{:.1e}",
+        equal_margins(
+            "relu-equal-margins", "NeurIPS, abstract and theorem on ReLU", (NEARLY, SEEN, CERTIFIED)
         ),
     )
 

@@ -10,16 +10,16 @@ from matplotlib.figure import Figure
 from rankfall import plot
 from rankfall.data import gaussian_mixture, p_orthogonality
 from rankfall.dynamics import descent
-from rankfall.papers.kou.network import blocks, ends, network
+from rankfall.papers.kou.network import CERTIFIED, blocks, ends, network, of_all, recorded
 from rankfall.papers.lab import (
-    Check,
     Claim,
     Experiment,
-    all_certified,
+    Verdict,
     at_least,
     at_most,
     finished,
     guide,
+    orthogonal_enough,
     seed_lines,
 )
 from rankfall.theory.results import kou_descent
@@ -50,7 +50,6 @@ def run_synthetic(setting: Setting, seed: int) -> xr.Dataset:
     data = gaussian_mixture(n=n, dim=dim, mean_scale=setting.mean_scale, noise=setting.noise, seed=seed)
     pairs = [(slope, value) for slope in slopes for value in sigmas]
     networks = [network(dim, setting.width, slope, value, seed) for slope, value in pairs]
-    record = sorted({round(t) for t in np.geomspace(1, setting.steps, setting.records)} | {0})
     kept = ["stable_rank", "loss"]
     run = descent(
         networks,
@@ -59,7 +58,7 @@ def run_synthetic(setting: Setting, seed: int) -> xr.Dataset:
         setting.step,
         setting.steps,
         measures=kept,
-        record=record,
+        record=recorded(setting.steps, setting.records),
         show=False,
         along={"pair": range(len(pairs))},
     )
@@ -125,31 +124,37 @@ def draw_synthetic(setting: Setting, runs: xr.Dataset) -> Figure:
 # --- the claims -------------------------------------------------------------------------------------------
 
 SMALL, LARGE = 0.01, 0.3  # the slopes of which claims speak: that of the experiments, and one of ours
-NEARLY = Check(
-    f"p(X) γ⁴ / 60 at γ = {SMALL:g}, with p(X) = R_min² / (R² n max |⟨xᵢ, xₖ⟩|)",
+NEARLY = orthogonal_enough(
     lambda runs: runs.orthogonality.sel(end_slope=SMALL),
-    at_least(1.0, "near-orthogonality, with the constant of our proof"),
-    form="{:.1e}",
+    "near-orthogonality, with the constant of our proof",
+    metric=(
+        f"p(X) γ⁴ / {kou_descent.ORTHOGONALITY:g} at γ = {SMALL:g}, "
+        "with p(X) = R_min² / (R² n max |⟨xᵢ, xₖ⟩|)"
+    ),
+    form="{:.2g}",
 )
 
 
 def claims(setting: Setting) -> tuple[Claim, ...]:
     """What the experiments show, and the limits; of slopes and scales that are not run nothing is claimed."""
-    told = {
+    shown = {
         "scale-order": len(setting.sigmas) > 1,
         "small-slope-rank-one": SMALL in setting.end_slopes,
         "large-slope-rank-one": LARGE in setting.end_slopes,
     }
-    return tuple(claim for claim in _claims() if told.get(claim.id, True))
+    claimed = (*_on_the_runs(setting), *_on_the_limits())
+    return tuple(claim for claim in claimed if shown.get(claim.id, True))
 
 
-def _claims() -> tuple[Claim, ...]:
+def _on_the_runs(setting: Setting) -> tuple[Claim, ...]:
+    """The stable rank along descent."""
+    networks = of_all(setting.slopes)
     return (
         Claim(
             id="scale-order",
             sentence="The smaller the initial weights, the lower the stable rank.",
             source="NeurIPS, experiments on synthetic data",
-            metric="smallest step of the stable rank from one σ₀ to the next larger one, both activations",
+            metric=f"smallest step of the stable rank from one σ₀ to the next larger one, {networks}",
             measure=lambda runs: _last(runs).diff("value").min(("value", "slope")),
             expected=at_least(0.0, "the order of the curves, in every draw"),
         ),
@@ -157,12 +162,18 @@ def _claims() -> tuple[Claim, ...]:
             id="falls-at-once",
             sentence="From small initial weights the stable rank falls at once.",
             source="NeurIPS, experiments on synthetic data",
-            metric="stable rank of W after the first step / at the start, smallest σ₀, both activations",
+            metric=f"stable rank of W after the first step / at the start, smallest σ₀, {networks}",
             measure=lambda runs: (
                 runs.stable_rank.isel(value=0, step=1) / runs.stable_rank.isel(value=0, step=0)
             ).max("slope"),
             expected=at_most(0.1, "falls by an order of magnitude, our reading of it"),
         ),
+    )
+
+
+def _on_the_limits() -> tuple[Claim, ...]:
+    """The sign blocks and the margins of the certified limits."""
+    return (
         Claim(
             id="small-slope-rank-one",
             sentence=f"With the slope {SMALL:g} the stable rank of each sign block tends to 1.",
@@ -170,15 +181,15 @@ def _claims() -> tuple[Claim, ...]:
             metric=f"largest stable rank of a block in the certified limit, γ = {SMALL:g}",
             measure=lambda runs: runs.end_blocks.sel(end_slope=SMALL).max("sign"),
             expected=at_most(1 + 1e-9, "1, up to the tolerance of the certificate"),
-            recorded="outside its hypotheses",
+            recorded=Verdict.OUTSIDE,
             hypotheses=(NEARLY,),
             note="The data are far from nearly orthogonal enough, and the conclusion is false on them.",
         ),
         Claim(
             id="large-slope-rank-one",
             sentence=(
-                f"With the slope {LARGE:g} each sign block ends with stable rank 1, though p(X) γ⁴ is 10⁴ "
-                "times too small."
+                f"With the slope {LARGE:g} each sign block ends with stable rank 1, though p(X) γ⁴ is far "
+                "too small."
             ),
             source="rankfall",
             metric=f"largest stable rank of a block in the certified limit, γ = {LARGE:g}",
@@ -194,7 +205,7 @@ def _claims() -> tuple[Claim, ...]:
             metric="(max − min)/min of the margins in the certified limits, all slopes",
             measure=lambda runs: runs.end_spread,
             expected=at_most(1e-8, "0, up to the tolerance of the certificate"),
-            hypotheses=(all_certified(),),
+            hypotheses=(CERTIFIED,),
             form="{:.1e}",
         ),
     )

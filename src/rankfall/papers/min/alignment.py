@@ -47,6 +47,11 @@ class Setting:
     early_records: int = 48  # until twice the end of the early phase
     late_records: int = 24  # from there on
 
+    @property
+    def last(self) -> int:
+        """The records over which the fall of the loss is fitted: a third of the late ones."""
+        return max(2, self.late_records // 3)
+
 
 def run_alignment(setting: Setting, seed: int) -> xr.Dataset:
     """The flow from a small balanced start: directions, patterns, norm, loss, stable rank, and its end."""
@@ -69,7 +74,7 @@ def run_alignment(setting: Setting, seed: int) -> xr.Dataset:
         end_stable_rank=end.stable_rank,
         certified=float(end.reached),
         separation=start.mu,
-        foreseen=early.sorted,
+        predicted=early.sorted,
         takes_off=early.end,
         size=float(np.linalg.norm(start.w) * np.sqrt(width) / order(start.mu, n)),
     )
@@ -128,8 +133,8 @@ def _wrong(runs: xr.Dataset) -> xr.DataArray:
 
 
 def _power(setting: Setting, runs: xr.Dataset) -> np.ndarray:
-    """The power of t with which the loss falls over the last factor of ten."""
-    late = runs.isel(record=slice(-setting.late_records // 3, None)).transpose("seed", "record", ...)
+    """The power of t with which the loss falls over the last records."""
+    late = runs.isel(record=slice(-setting.last, None)).transpose("seed", "record", ...)
     return power_law(late.clock, late.loss, axis=1)
 
 
@@ -249,7 +254,7 @@ def _on_the_early_phase() -> tuple[Claim, ...]:
             sentence="The closed form tells from the start when the last neuron is sorted.",
             source="rankfall, docs/theory/min_alignment.md",
             metric="time of the last change of a pattern / the predicted time",
-            measure=lambda runs: runs.last_change / runs.foreseen,
+            measure=lambda runs: runs.last_change / runs.predicted,
             expected=between(0.99, 1.01, "outputs below 0.01 change the pulls by one percent at the most"),
             form="{:.6f}",
         ),
@@ -282,7 +287,9 @@ def _on_rank_and_loss(setting: Setting) -> tuple[Claim, ...]:
             id="loss-inverse",
             sentence="The loss falls at least like 1/t.",
             source="ICLR, Theorem 1",
-            metric=f"power of t with which the loss falls, t from {setting.late / 10:g} to {setting.late:g}",
+            metric=(
+                f"power of t with which the loss falls, last {setting.last} records, to t = {setting.late:g}"
+            ),
             measure=lambda runs: _power(setting, runs),
             expected=at_most(-1.0, "the rate in the theorem; 1/(t log t) is what two layers have in the end"),
             hypotheses=(MU, SIZE),

@@ -95,7 +95,11 @@ def draw_time(setting: Setting, runs: xr.Dataset) -> Figure:
 def claims(setting: Setting) -> tuple[Claim, ...]:
     """Theorem 1 on the time of alignment, and how it changes with the size, where there are several."""
     several = len(setting.sizes) > 1
-    return tuple(claim for claim in _claims(setting) if several or claim.id != "faster-with-samples")
+    shown = {
+        "sorting-time-order": several or len(setting.angles) > 1,
+        "faster-with-samples": several,
+    }
+    return tuple(claim for claim in _claims(setting) if shown[claim.id])
 
 
 def _claims(setting: Setting) -> tuple[Claim, ...]:

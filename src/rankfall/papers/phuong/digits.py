@@ -11,8 +11,9 @@ from matplotlib.figure import Figure
 from rankfall import plot
 from rankfall.data import Data, centre, hard_margin, mnist, pair
 from rankfall.dynamics import descent
+from rankfall.measure import Spectrum
 from rankfall.network import Network
-from rankfall.papers.lab import Check, Claim, Experiment, at_least, at_most, finished, guide
+from rankfall.papers.lab import Check, Claim, Experiment, Verdict, at_least, at_most, finished, guide
 from rankfall.papers.phuong.separable import SIGNS, degrees_to
 from rankfall.trajectory import Trajectory
 
@@ -87,7 +88,8 @@ def _measured(width: int, run: Trajectory, data: Data) -> xr.Dataset:
         sums = np.einsum("tj,tjd->td", np.maximum(sign * a, 0.0), w)
         ends = (total / np.linalg.norm(total), alone, sign * everything)
         angles.append([degrees_to(sums, unit) for unit in ends])
-        second.append([_second(now[sign * weight > 0]) for now, weight in zip(w, a, strict=True)])
+        blocks = [now[sign * weight > 0] for now, weight in zip(w, a, strict=True)]
+        second.append([Spectrum.of(block).share(2) for block in blocks])
     return xr.Dataset(
         {
             "angle": (("sign", "of", "epoch"), np.array(angles)),
@@ -107,12 +109,6 @@ def _widest(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     assert solved is not None  # zeros and ones can be told apart by a line
     assert solved.w is not None  # as always where the inputs are known
     return np.asarray(solved.w / np.linalg.norm(solved.w))
-
-
-def _second(block: np.ndarray) -> float:
-    """The second singular value over the first; 1 for a block that has none."""
-    values = np.linalg.svd(block, compute_uv=False) if len(block) > 1 else np.ones(2)
-    return float(values[1] / values[0])
 
 
 def _pairs(data: Data) -> dict[str, object]:
@@ -193,7 +189,7 @@ def _on_directions() -> tuple[Claim, ...]:
             measure=lambda runs: _angle(runs, "pixels", "max margin of the class"),
             expected=at_most(25.8, "a cosine of 0.9: our reading, since training is finite"),
             hypotheses=(_separable("pixels"),),
-            recorded="outside its hypotheses",
+            recorded=Verdict.OUTSIDE,
             note="Pixels are not negative, so zeros and ones are not orthogonally separable.",
         ),
         Claim(
@@ -204,7 +200,7 @@ def _on_directions() -> tuple[Claim, ...]:
             measure=lambda runs: _angle(runs, "centred", "max margin of the class"),
             expected=at_most(25.8, "a cosine of 0.9: our reading, since training is finite"),
             hypotheses=(_separable("centred"),),
-            recorded="outside its hypotheses",
+            recorded=Verdict.OUTSIDE,
         ),
         Claim(
             id="centred-one-direction",
@@ -213,7 +209,7 @@ def _on_directions() -> tuple[Claim, ...]:
             metric="second singular value of W₊ and of W₋ / the first, centred",
             measure=lambda runs: _last(runs, "second", "centred"),
             expected=at_most(0.1, "a tenth, as for the pixels"),
-            recorded="not reproduced",
+            recorded=Verdict.NOT_REPRODUCED,
             note="They do in the first epochs, and part as training goes on.",
         ),
     )

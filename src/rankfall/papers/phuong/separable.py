@@ -11,6 +11,7 @@ from rankfall.data import orthogonally_separable
 from rankfall.dynamics import Until, exact_flow
 from rankfall.limits import Limit, limit
 from rankfall.loss import logistic
+from rankfall.measure import RANK
 from rankfall.network import Network
 from rankfall.papers.lab import (
     Check,
@@ -25,7 +26,7 @@ from rankfall.papers.lab import (
     seed_lines,
     with_certificates,
 )
-from rankfall.theory import Situation, assessed
+from rankfall.theory import Situation, Status, assessed
 from rankfall.theory.mathematics import EarlyFlow
 from rankfall.theory.results import phuong_separable
 from rankfall.trajectory import Trajectory
@@ -105,16 +106,15 @@ def _at_the_end(end: Limit, s: Situation, ends: phuong_separable.ClassMargins) -
     lengths, a = np.linalg.norm(end.W, axis=1), np.asarray(end.network.weights[1])[0]
     lives = lengths > VANISHED * lengths.max()
     toward = np.where(s.a[:, None] > 0, ends.plus, ends.minus)
-    blocks = [np.linalg.svd(end.W[sign * s.a > 0], compute_uv=False) for sign in SIGNS]
     strengths = [(a[sign * a > 0] ** 2).sum() for sign in SIGNS]
     sees = (s.w @ s.x.T > 0).any(axis=1)
     return xr.Dataset(
         {
-            "applies": float(assessed(phuong_separable.RESULTS[0], s).status == "applies"),
+            "applies": float(assessed(phuong_separable.RESULTS[0], s).status is Status.APPLIES),
             "certified": float(end.reached),
             "residual": max(end.residuals.values()),
             "off": degrees_to(end.W[lives], toward[lives]).max(),
-            "second": ("sign", np.array([values[1] / values[0] for values in blocks])),
+            "second": ("sign", np.array([end.block_spectra[sign].share(2) for sign in "+-"])),
             "strength": ("sign", np.array(strengths)),
             "predicted_strength": ("sign", np.array([ends.a, ends.b])),
             "stable_rank": end.stable_rank,
@@ -192,7 +192,7 @@ def _on_directions() -> tuple[Claim, ...]:
             source="Theorem 1",
             metric="second singular value of W₊ and of W₋ / the first",
             measure=lambda runs: runs.second,
-            expected=at_most(1e-8, "a singular value below this counts as zero"),
+            expected=at_most(RANK, "a singular value below this share of the largest counts as zero"),
             hypotheses=_SURE,
             proofs=(END,),
         ),
