@@ -2,6 +2,9 @@
 
 import json
 import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -21,9 +24,7 @@ import numpy as np
 import xarray as xr
 
 import drawn
-from rankfall.papers import Claim, Experiment, Paper
-from rankfall.papers.lab import at_most
-from rankfall.theory.core import Source
+from rankfall.papers import Claim, Experiment, Paper, Source, at_most
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def test_its_runs_rest_on_the_file_and_on_those_next_to_it_that_it_imports(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("x = (", r"mine.py does not run: SyntaxError in line 1: '\(' was never closed."),
+        ("x = (", r"mine.py: the file does not run: SyntaxError in line 1: '\(' was never closed."),
         ("\nimport nowhere_to_be_found", "does not run: ModuleNotFoundError in line 2: No module named"),
         ("x = 1", r"mine.py defines no paper: end it with PAPER = Paper\("),
     ],
@@ -133,6 +134,147 @@ def test_a_missing_file_and_a_name_that_is_taken_are_told(mine, tmp_path):
     mine.write_text(re.sub('Paper."mine"', f'Paper("{PAPERS[0]}"', mine.read_text()))
     with pytest.raises(ValueError, match="which is taken: give it another name"):
         paper(str(mine))
+
+
+# Mistakes
+
+
+@pytest.fixture
+def with_mistake(mine):
+    """The file, with one text in the place of another."""
+
+    def changed(old, new):
+        assert old in MINE
+        mine.write_text(MINE.replace(old, new))
+        return mine
+
+    return changed
+
+
+def line_of(text):
+    """The line of the file in which the text stands."""
+    return str(1 + MINE[: MINE.index(text)].count("\n"))
+
+
+CLAIM = 'Claim("small", "The mean is small.", "mine", "|mean|", lambda r: r["mean"], at_most(5, "a guess")),'
+NAMED = 'Source("Me", 2026, "unpublished"), (MEANS,))'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (CLAIM, 2 * CLAIM, "two claims of means are called 'small': ids are unique within a paper."),
+        (
+            NAMED,
+            'Source("Me", 2026, ""), (MEANS, __import__("dataclasses").replace(MEANS, name="others")))',
+            r"two claims of mine are called 'small' \(figures means and others\): ids are unique within",
+        ),
+        (
+            "(MEANS,)",
+            "(MEANS, MEANS)",
+            "two experiments of mine are called 'means', or one is",
+        ),
+        ("(MEANS,)", "(MEANS)", "the experiments of mine must be a tuple of Experiment: write a comma after"),
+        ("(MEANS,)", "[MEANS]", "the experiments of mine must be a tuple of Experiment, not a list"),
+        ("(frozen=True)", "", "the setting of means must be an instance of a frozen dataclass"),
+        ("Setting(),", "Setting,", r"the setting of means must be an instance: write Setting\(\)"),
+        ("n: int = 3", "n: list = [3]", "ValueError in line .*: mutable default .* Settings hold tuples"),
+        ('Claim("small"', 'Claim("Small one"', "line LINE: the id of a claim is .* 'Small one' is not"),
+        (
+            '"a guess")',
+            '"a guess"), "true"',
+            "the verdict on record of small is .true.: it must be one of",
+        ),
+        ('at_most(5, "a guess")', "5", r"what is expected of small must be an interval .* not an int"),
+        (
+            'at_most(5, "a guess")',
+            'at_most(5, "a guess"), proofs=("one")',
+            "the proofs of small must be a tuple of str: write a comma",
+        ),
+        (
+            CLAIM,
+            "1 / 0",
+            "the claims of means cannot be made: ZeroDivisionError in line LINE: div",
+        ),
+        ("means, picture", "lambda s, k: means(s, k), picture", "the simulation of means must be a function"),
+    ],
+)
+def test_a_mistake_in_a_definition_is_told_before_anything_runs(with_mistake, old, new, said):
+    with pytest.raises(ValueError, match=rf"(?s)mine\.py.*{said.replace('LINE', line_of(old))}"):
+        paper(str(with_mistake(old, new)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "setting.n, seed",
+            "setting.m, seed",
+            "the simulation of means does not run with seed .: Attr.* in line LINE: .* 4 of 4 runs failed",
+        ),
+        (
+            'xr.Dataset({"mean": np.abs(drawn.numbers(setting.n, seed).mean())})',
+            "{}",
+            "what the simulation of means returns must be an xarray.Dataset, not a dict",
+        ),
+        (
+            'lambda r: r["mean"]',
+            "lambda r: r.men",
+            "the claim small does not run: Attr.* in line LINE",
+        ),
+        (
+            'lambda r: r["mean"]',
+            'lambda r: "low"',
+            "the measure of the claim small .* ValueError: could",
+        ),
+        ('runs["mean"]', 'runs["men"]', "the picture of means does not run: KeyError in line LINE"),
+        ("    return figure", "", "what the picture of means returns must be a matplotlib Figure, not None"),
+        ("np.abs(", '("x", np.zeros(seed + 1)) or (', "the seeds of means cannot be joined"),
+        ("np.abs(", "((), {1: 2}) or (", "the run of means cannot be written"),
+    ],
+)
+def test_an_error_in_a_function_of_the_users_is_a_sentence_with_its_line(
+    with_mistake, tmp_path, old, new, said
+):
+    file = with_mistake(old, new)
+    with (
+        ThreadPoolExecutor(1) as threads,
+        pytest.raises(ValueError, match=rf"(?s)mine\.py: .*{said.replace('LINE', line_of(old))}"),
+    ):
+        list(reproduce(choose(str(file)), tmp_path / "report", executor=threads, show=False))
+
+
+def test_on_the_command_line_it_is_one_sentence_and_exit_code_2(with_mistake, tmp_path):
+    file = with_mistake("setting.n, seed", "setting.m, seed")
+    command = ["-m", "rankfall", "reproduce", str(file), "--out", str(tmp_path / "report"), "--workers", "1"]
+    ended = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert "mine.py: the simulation of means does not run" in ended.stderr
+    assert "Traceback" not in ended.stderr + ended.stdout
+
+
+def test_what_is_not_possible_at_another_setting_is_told(with_mistake):
+    file = with_mistake("    return (\n", "    1 / (setting.n - 7)\n    return (\n")
+    with pytest.raises(ValueError, match=r"means is not possible at this setting: Zero.* in line 3"):
+        choose(str(file), changes=["n=7"])
+    other = with_mistake('Claim("small"', 'Claim(f"small-{setting.n}"').rename(file.with_name("other.py"))
+    with pytest.raises(ValueError, match="unknown claim of means at this setting 'small-3'"):
+        choose(str(other), claim="small-3", changes=["n=7"])
+
+
+def test_claims_in_a_file_that_takes_its_simulation_from_another_are_judged_anew(mine, tmp_path):
+    mine.with_name("simulated.py").write_text(
+        "import xarray as xr\n\n\ndef means(setting, seed):\n    return xr.Dataset({'mean': 0.0})\n"
+    )
+    text = re.sub(r"def means.*?\n\n\n", "", MINE, flags=re.DOTALL)
+    text = text.replace("import drawn", "from simulated import means")
+    mine.write_text(text)
+    (first,) = reproduced(mine, tmp_path / "report")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "mine.py").write_text(text.replace("at_most(5", "at_most(-1"))
+    (second,) = reproduced(other / "mine.py", tmp_path / "report")
+    assert [o.rows[0].verdict for o in (first, second)] == ["reproduced", "not reproduced"]
 
 
 def test_the_paper_in_the_guide_runs_as_it_stands_there(tmp_path):

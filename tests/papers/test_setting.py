@@ -435,7 +435,7 @@ def test_changes_make_the_same_experiment_again():
 
 
 def test_a_long_run_asks_for_a_folder_and_writes_there(tmp_path: Path):
-    with pytest.raises(ValueError, match="noted runs on mnist, for long: say in which `folder`"):
+    with pytest.raises(ValueError, match="noted runs on mnist and takes long: pass `folder=`"):
         NOTED.run()
     assert sums(NOTED.run(0, tmp_path, n=20)) == pytest.approx([10, 6])
     assert (tmp_path / "checkpoint").read_text() == "20"

@@ -29,6 +29,7 @@ CLAIM = Claim(
     metric="sum",
     measure=lambda runs: runs["sum"],
     expected=at_most(9, "8 + 1"),
+    note="Eight is less than nine.",
 )
 EXPERIMENT = Experiment(
     name="sums",
@@ -62,4 +63,8 @@ def test_the_texts_are_marked_as_the_papers_exactly_where_the_setting_is_another
         assert (WRITTEN_FOR_THE_PAPER in text) is says
     for text in (html, table(outcome.rows)):
         assert ("n = 20 (paper: 8)" in text) is says
-    assert outcome.experiment.about in html
+    about, note = EXPERIMENT.about, CLAIM.note
+    assert (f"<b>At the paper's setting:</b> {about}" in html) is says
+    assert (f"Written for the paper's setting: </span>{note}" in html) is says
+    assert about in html
+    assert note in html

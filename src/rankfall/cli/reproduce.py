@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from rankfall.papers import Outcome
 
 
-Paper = Annotated[str | None, typer.Argument(help="zhang, frei, le, sun, ... (default: all).")]
+Paper = Annotated[
+    str | None, typer.Argument(help="zhang, frei, le, ..., or a file of your own, mine.py (default: all).")
+]
 Figure = Annotated[str | None, typer.Option(help="One figure of the paper; --list names them.")]
 ClaimName = Annotated[
     str | None, typer.Option(help="One claim, such as frei/rank-two; --list has all of them.")
@@ -85,7 +87,7 @@ def reproduce(
             page = write(outcomes, out, time.monotonic() - start)
     say(console, "")
     console.print(summary(rows))
-    say(console, f"The page is {page}; the claims are also in claims.json and claims.md beside it.")
+    say(console, f"The page is {page}; the claims are also in claims.json and claims.md in that folder.")
     if any(map(differs, rows)):
         raise typer.Exit(1)
 

@@ -1,6 +1,7 @@
 """The papers: a folder each, with experiments at settings that anybody may change, and their claims.
 
-A paper of your own is a file of your own: `paper("mine.py")`.
+A paper of your own is a file of your own: `paper("mine.py")`. All that such a file needs is here; more that
+experiments share is in `rankfall.papers.lab`.
 """
 
 from importlib import import_module
@@ -8,12 +9,48 @@ from pathlib import Path
 from types import ModuleType
 
 from rankfall.naming import unknown
-from rankfall.papers.lab import VERDICTS, Claim, Experiment, Outcome, Paper, Verdict
+from rankfall.papers.lab import (
+    VERDICTS,
+    Check,
+    Claim,
+    Experiment,
+    Outcome,
+    Paper,
+    Verdict,
+    all_certified,
+    at_least,
+    at_most,
+    between,
+    guide,
+    near,
+    seed_lines,
+    with_certificates,
+)
 from rankfall.papers.own import paper_in
+from rankfall.theory.core import Source
 
 PAPERS = ("zhang", "frei", "le", "sun", "kou", "lyu", "boursier", "phuong", "timor", "min")
 
-__all__ = ["PAPERS", "VERDICTS", "Claim", "Experiment", "Outcome", "Paper", "Verdict", "paper"]
+__all__ = [
+    "PAPERS",
+    "VERDICTS",
+    "Check",
+    "Claim",
+    "Experiment",
+    "Outcome",
+    "Paper",
+    "Source",
+    "Verdict",
+    "all_certified",
+    "at_least",
+    "at_most",
+    "between",
+    "guide",
+    "near",
+    "paper",
+    "seed_lines",
+    "with_certificates",
+]
 
 
 def __getattr__(name: str) -> ModuleType:

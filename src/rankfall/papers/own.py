@@ -1,26 +1,51 @@
 """A paper of one's own: a Python file that ends in `PAPER = Paper(...)`, with its experiments and claims."""
 
 import sys
-import traceback
 from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
+from inspect import isfunction
 from pathlib import Path
 from types import ModuleType
 
-from rankfall.papers.lab import Paper
+from rankfall.papers.lab import Paper, in_words
 
 
 def paper_in(file: Path) -> Paper:
     """The paper that a file defines. The file is run, like a script, with its folder on the path."""
     if not file.is_file():
         raise ValueError(f"there is no file {file}.")
-    found = getattr(_module(file.resolve()), "PAPER", None)
+    with in_words(str(file), "the file does not run"):
+        module = _module(file.resolve())
+    found = getattr(module, "PAPER", None)
     if not isinstance(found, Paper):
         raise ValueError(
             f"{file} defines no paper: end it with PAPER = Paper(name, title, source, experiments), see "
             "`rankfall.papers.Paper`."
         )
-    return replace(found, file=str(file))
+    found = replace(found, file=str(file))
+    _check(found)
+    return found
+
+
+def _check(paper: Paper) -> None:
+    """What can be known before anything is run: claims can be made, each under an id of its own."""
+    figures: dict[str, str] = {}
+    for experiment in paper.experiments:
+        simulation, name = experiment.simulation, experiment.name
+        if not isfunction(simulation) or simulation.__name__ == "<lambda>":
+            raise ValueError(
+                f"{paper.file}: the simulation of {name} must be a function that a file defines with def: a "
+                "change in any other goes unnoticed, and old runs would be taken for new ones."
+            )
+        with in_words(paper.file, f"the claims of {name} cannot be made"):
+            claims = experiment.claims
+        for claim in claims:
+            if claim.id in figures:
+                raise ValueError(
+                    f"{paper.file}: two claims of {paper.name} are called {claim.id!r} (figures "
+                    f"{figures[claim.id]} and {name}): ids are unique within a paper."
+                )
+            figures[claim.id] = name
 
 
 def _module(file: Path) -> ModuleType:
@@ -37,19 +62,9 @@ def _module(file: Path) -> ModuleType:
     sys.path.insert(0, str(file.parent))
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except BaseException:
         del sys.modules[name]
-        raise ValueError(f"{file} does not run: {_reason(error, file)}") from error
+        raise
     finally:
         sys.path.remove(str(file.parent))
     return module
-
-
-def _reason(error: Exception, file: Path) -> str:
-    """The error with its line in the file, in a sentence."""
-    lines = [
-        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)
-    ]
-    line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
-    said = error.msg if isinstance(error, SyntaxError) else str(error)
-    return f"{type(error).__name__}" + (f" in line {line}" if line else "") + f": {said.rstrip('.')}."

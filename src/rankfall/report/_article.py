@@ -44,7 +44,8 @@ def _facts(row: Row, expected: Interval, seconds: float) -> Iterable[tuple[str, 
     if row.certificates:
         yield "Proof", proofs(row.certificates, row.anchor)
     if row.note:
-        yield "Note", said(row.note)
+        whose = _why("Written for the paper's setting: ") if row.setting else ""
+        yield "Note", whose + said(row.note)
     yield "Run again", _command(row, seconds)
 
 

@@ -114,7 +114,10 @@ def _setting(experiment: Experiment[Any]) -> str:
 
 
 def _about(experiment: Experiment[Any]) -> str:
-    return "".join(f'<p class="about">{said(part)}</p>' for part in experiment.about.split("\n\n") if part)
+    parts = [said(part) for part in experiment.about.split("\n\n") if part]
+    if parts and experiment.differs:
+        parts[0] = f"<b>At the paper's setting:</b> {parts[0]}"
+    return "".join(f'<p class="about">{part}</p>' for part in parts)
 
 
 def _figure(outcome: Outcome, anchor: str) -> str:

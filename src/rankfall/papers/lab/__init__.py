@@ -23,6 +23,7 @@ from rankfall.papers.lab._claim import VERDICTS, Claim, Judged
 from rankfall.papers.lab._code import code_of_all, code_of_runs, digest, module_of
 from rankfall.papers.lab._drawing import guide, seed_lines
 from rankfall.papers.lab._experiment import Experiment, Paper, finished
+from rankfall.papers.lab._mistake import in_words, told
 from rankfall.papers.lab._outcome import (
     CheckRow,
     Outcome,
@@ -65,6 +66,7 @@ __all__ = [
     "digest",
     "finished",
     "guide",
+    "in_words",
     "judged_rows",
     "module_of",
     "near",
@@ -77,6 +79,7 @@ __all__ = [
     "small_residuals",
     "superscript",
     "text_of",
+    "told",
     "unpacked",
     "values",
     "with_certificates",

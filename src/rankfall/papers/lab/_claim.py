@@ -5,11 +5,13 @@ A claim is declared apart from the runs. Judging it takes the runs of its experi
 rests on certified limits, the runs bring the certificates with them: files that anybody can check.
 """
 
+import re
 from dataclasses import dataclass
 
 import xarray as xr
 
 from rankfall.judge import Check, Interval, Measure, Measured, Verdict
+from rankfall.papers.lab._mistake import Mistake, need, need_tuple
 
 VERDICTS = (  # those of claims, as a page shows them
     Verdict.REPRODUCED,
@@ -31,8 +33,8 @@ class Claim:
     - `measure`: takes it from the runs of the experiment (a dataset with the dimension "seed"): a number or
         an array, every entry of which has to lie in `expected`.
     - `expected`: the interval, with the reason for its ends: `at_most`, `at_least`, `near`, `between`.
-    - `recorded`: the verdict on record, one of `VERDICTS`; `rankfall reproduce` fails when another one
-        comes out.
+    - `recorded`: the verdict on record, one of `VERDICTS` or its text, such as "refuted"; `rankfall
+        reproduce` fails when another one comes out.
     - `hypotheses`: what the claim supposes about the runs; if one does not hold the claim is outside them.
     - `certificate`: a check that, where the claim fails, shows that it is false and not merely missed.
     - `proofs`: the names of the certificates that the claim rests on, see `lab.with_certificates`.
@@ -46,12 +48,36 @@ class Claim:
     metric: str
     measure: Measure
     expected: Interval
-    recorded: str = Verdict.REPRODUCED
+    recorded: Verdict = Verdict.REPRODUCED
     hypotheses: tuple[Check, ...] = ()
     certificate: Check | None = None
     proofs: tuple[str, ...] = ()
     form: str = "{:.3g}"
     note: str = ""
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.id, str) and re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", self.id)):
+            raise Mistake(
+                "the id of a claim is words of small letters and digits with hyphens between them, such as "
+                f"rank-two; {self.id!r} is not."
+            )
+        if self.recorded not in VERDICTS:
+            known = ", ".join(repr(str(verdict)) for verdict in VERDICTS)
+            raise Mistake(
+                f"the verdict on record of {self.id} is {self.recorded!r}: it must be one of {known}."
+            )
+        object.__setattr__(self, "recorded", Verdict(self.recorded))  # which may be given as text
+        need(callable(self.measure), f"the measure of {self.id}", "a function of the runs", self.measure)
+        need(
+            isinstance(self.expected, Interval),
+            f"what is expected of {self.id}",
+            "an interval with its reason, such as at_most(2, 'the conjecture')",
+            self.expected,
+        )
+        need_tuple(self.hypotheses, f"the hypotheses of {self.id}", Check)
+        need_tuple(self.proofs, f"the proofs of {self.id}", str)
+        whole = isinstance(self.certificate, Check | None)
+        need(whole, f"the certificate of {self.id}", "a Check", self.certificate)
 
     def judge(self, runs: xr.Dataset | None) -> "Judged":
         """Measure, compare, and give the verdict; without runs the claim needs data."""

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from rankfall.outcome import Outcome
 from rankfall.papers.lab._claim import Claim
+from rankfall.papers.lab._mistake import Mistake, need, need_tuple, twice
 from rankfall.papers.lab._setting import S, changed, differences, values
 from rankfall.theory.core import Source
 from rankfall.trajectory import Trajectory
@@ -49,6 +50,12 @@ class Experiment(Generic[S]):
     needs: str = ""
     papers: S | None = None
 
+    def __post_init__(self) -> None:
+        _check_setting(self.setting, self.name)
+        for part in ("simulation", "picture", "statements"):
+            function = getattr(self, part)
+            need(callable(function), f"the {part} of {self.name}", "a function", function)
+
     def at(self, **changes: Any) -> "Experiment[S]":
         """The same experiment at another setting: `LIMITS.at(n=20, slopes=(0.3,))`."""
         usual = self.setting if self.papers is None else self.papers
@@ -74,22 +81,40 @@ class Experiment(Generic[S]):
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
         """The claims, at this setting."""
-        return self.statements(self.setting)
+        made = self.statements(self.setting)
+        need_tuple(made, f"the claims of {self.name}", Claim)
+        if same := twice(claim.id for claim in made):
+            raise Mistake(f"two claims of {self.name} are called {same!r}: ids are unique within a paper.")
+        return made
 
     def run(self, seed: int = 0, folder: Path | None = None, **changes: Any) -> xr.Dataset:
         """Run one seed: `LIMITS.run(n=20)`. `folder` is for the checkpoints of long runs on real data."""
         setting = changed(self.setting, changes)
-        if not self.needs:
-            return self.simulation(setting, seed)
-        if folder is None:
+        if self.needs and folder is None:
             raise ValueError(
-                f"{self.name} runs on {self.needs}, for long: say in which `folder` it may write."
+                f"{self.name} runs on {self.needs} and takes long: pass `folder=` for its checkpoints."
             )
-        return self.simulation(setting, seed, folder)
+        made = self.simulation(setting, seed, folder) if self.needs else self.simulation(setting, seed)
+        is_dataset = isinstance(made, xr.Dataset)
+        need(is_dataset, f"what the simulation of {self.name} returns", "an xarray.Dataset", made)
+        return made
 
     def draw(self, runs: xr.Dataset) -> Figure:
         """The figure, from the runs of all seeds along the dimension "seed"."""
-        return self.picture(self.setting, runs)
+        made = self.picture(self.setting, runs)
+        is_figure = isinstance(made, Figure)
+        need(is_figure, f"what the picture of {self.name} returns", "a matplotlib Figure", made)
+        return made
+
+
+def _check_setting(setting: Any, name: str) -> None:
+    """A setting is never changed, only replaced: it is an instance of a frozen dataclass."""
+    what = f"the setting of {name}"
+    if isinstance(setting, type):
+        raise Mistake(f"{what} must be an instance: write {setting.__name__}(), with brackets.")
+    parameters = getattr(setting, "__dataclass_params__", None)
+    frozen = parameters is not None and parameters.frozen
+    need(frozen, what, "an instance of a frozen dataclass, @dataclass(frozen=True)", setting)
 
 
 @dataclass(frozen=True)
@@ -104,6 +129,15 @@ class Paper:
     source: Source
     experiments: tuple[Experiment[Any], ...] = field(repr=False)
     file: str = ""
+
+    def __post_init__(self) -> None:
+        need_tuple(self.experiments, f"the experiments of {self.name}", Experiment)
+        if same := twice(each.name for each in self.experiments):
+            raise Mistake(
+                f"two experiments of {self.name} are called {same!r}, or one is listed twice: names are "
+                "unique within a paper."
+            )
+        need(isinstance(self.source, Source), f"the source of {self.name}", "a Source", self.source)
 
     @property
     def address(self) -> str:

@@ -12,6 +12,7 @@ import xarray as xr
 from rankfall.judge import Measured, Verdict
 from rankfall.papers.lab._claim import Claim, Judged
 from rankfall.papers.lab._experiment import Experiment, Paper
+from rankfall.papers.lab._mistake import in_words
 from rankfall.papers.lab._proofs import CERTIFICATES, packed, unpacked
 
 
@@ -108,7 +109,9 @@ def judged_rows(paper: Paper, experiment: Experiment[Any], runs: xr.Dataset | No
     runs = None if runs is None else runs.drop_vars(CERTIFICATES, errors="ignore")
     found = []
     for claim in experiment.claims:
-        judged = claim.judge(runs)
+        supposing = " or of one of its hypotheses" if claim.hypotheses else ""
+        with in_words(paper.file, f"the measure of the claim {claim.id}{supposing} does not run"):
+            judged = claim.judge(runs)
         own = {file: document for file, (name, document) in proofs.items() if name in claim.proofs}
         files = _refuting(own) if judged.verdict is Verdict.REFUTED else list(own)
         found.append(_row(paper, experiment, claim, judged, runs, tuple(files)))
@@ -163,7 +166,7 @@ def _row(
         measured="" if measured is None else str(measured),
         values={} if measured is None else _values(measured),
         verdict=judged.verdict,
-        recorded=Verdict(claim.recorded),
+        recorded=claim.recorded,
         hypotheses=tuple(_check(check) for check in judged.hypotheses),
         certificate=None if judged.certificate is None else _check(judged.certificate),
         needs=experiment.needs,

@@ -1,11 +1,11 @@
 """Which experiments to run: of all papers or one, of a figure, a claim, or at another setting."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rankfall.naming import unknown
 from rankfall.papers import PAPERS, paper
-from rankfall.papers.lab import Experiment, Paper, parsed
+from rankfall.papers.lab import Experiment, Paper, in_words, parsed
 
 Chosen = tuple[Paper, Experiment[Any]]
 
@@ -47,5 +47,15 @@ def choose(
         if len(chosen) != 1:
             raise ValueError("--set changes the setting of one figure: say which, by --figure or --claim.")
         ((p, e),) = chosen
-        chosen = [(p, e.at(**parsed(e.setting, changes)))]
+        chosen = [(p, _at(p, e, parsed(e.setting, changes), claim))]
     return chosen
+
+
+def _at(p: Paper, e: Experiment[Any], changes: Mapping[str, Any], claim: str | None) -> Experiment[Any]:
+    """The experiment at another setting, where it still has to have the claim that was asked for."""
+    with in_words(p.file, f"{e.name} is not possible at this setting"):
+        other = e.at(**changes)
+        ids = [each.id for each in other.claims]
+    if claim is not None and claim not in ids:
+        raise unknown(f"claim of {e.name} at this setting", claim, ids)
+    return other

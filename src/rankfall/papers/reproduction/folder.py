@@ -23,6 +23,7 @@ from rankfall.papers.lab import (
     certificates_of,
     code_of_all,
     digest,
+    in_words,
     judged_rows,
     module_of,
     values,
@@ -63,7 +64,9 @@ class Kept:
         """What the verdicts and the figure depend on, with digests."""
         setting = {f"setting {name}": value for name, value in values(self.experiment.setting).items()}
         judging = {"seeds": str(self.seeds)} | setting | code_of_all(__name__)
-        return environment() | judging | code_of_all(module_of(self.experiment.simulation))
+        file = self.paper.file  # which may take its simulation from another one
+        users = code_of_all(str(Path(file).resolve())) if file else {}
+        return environment() | judging | users | code_of_all(module_of(self.experiment.simulation))
 
     def outcome(self, stale: bool = False) -> Outcome | None:
         """What was found before, if it is whole and nothing that it rests on has changed since.
@@ -139,9 +142,10 @@ class Kept:
         return Task(self.paper.address, self.experiment.name, self.experiment.changes, seed, checkpoints)
 
     def keep(self, seed: int, run: xr.Dataset, seconds: float) -> None:
-        """Write the run of a seed, and then beside it what it rests on and the sum over its bytes."""
+        """Write the run of a seed, and then what it rests on and its checksum."""
         with atomically(self.place / f"{seed}.nc") as draft:
-            run.assign_attrs({MARK: self.place.name}).to_netcdf(draft, engine="h5netcdf")
+            with in_words(self.paper.file, f"the run of {self.experiment.name} cannot be written"):
+                run.assign_attrs({MARK: self.place.name}).to_netcdf(draft, engine="h5netcdf")
             entry = {"sha256": _sum(draft), "rests_on": self.code, "seconds": seconds}
         with atomically(self.place / f"{seed}.json") as draft:
             draft.write_text(json.dumps(entry), encoding="utf-8")
@@ -174,9 +178,12 @@ class Kept:
         entries = [entry for seed in range(self.seeds) if (entry := self._entry(seed)) is not None]
         if len(entries) < self.seeds:
             raise RuntimeError(f"the runs in {self.place} were changed meanwhile: run it again.")
-        runs = xr.concat([self._load(seed) for seed in range(self.seeds)], dim="seed")
+        by_seed = [self._load(seed) for seed in range(self.seeds)]
+        with in_words(self.paper.file, f"the seeds of {self.experiment.name} cannot be joined"):
+            runs = xr.concat(by_seed, dim="seed")
         rows = judged_rows(self.paper, self.experiment, runs)
-        figure = plot.svg(self.experiment.draw(runs.drop_vars(CERTIFICATES, errors="ignore")))
+        with in_words(self.paper.file, f"the picture of {self.experiment.name} does not run"):
+            figure = plot.svg(self.experiment.draw(runs.drop_vars(CERTIFICATES, errors="ignore")))
         proofs = certificates_of(self.paper, self.experiment, runs)
         seconds = float(sum(entry["seconds"] for entry in entries))
         files = {"figure.svg": figure, "certificates.json": json.dumps(proofs)}
@@ -227,7 +234,8 @@ def found_at_other_settings(p: Paper, e: Experiment[Any], folder: Path) -> list[
     for file in sorted((folder / "runs").glob(f"{p.name}-{e.name}@*/outcome.json")):
         changes = _read(file).get("changes")
         try:
-            outcome = None if not changes else found_before(p, e.at(**changes), folder)
+            with in_words(p.file, f"{e.name} is not possible at this setting"):
+                outcome = None if not changes else found_before(p, e.at(**changes), folder)
         except ValueError:  # a field of an earlier version
             continue
         if outcome is not None:

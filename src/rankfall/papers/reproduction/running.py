@@ -5,10 +5,10 @@ from concurrent.futures import Executor
 from itertools import chain
 from pathlib import Path
 
-from rankfall.papers.lab import Outcome
+from rankfall.papers.lab import Outcome, Paper
 from rankfall.papers.reproduction.choice import Chosen
 from rankfall.papers.reproduction.folder import Kept, kept
-from rankfall.papers.reproduction.task import run
+from rankfall.papers.reproduction.task import Task, run
 from rankfall.sweeps import sweep
 
 COMPILING = 5.0  # seconds; the first seed of each experiment goes first, and compiles for the others
@@ -58,19 +58,26 @@ def reproduce(
         waiting[task.of][0].experiment.cost + COMPILING * (task.seed == min(waiting[task.of][1]))
         for task in short
     ]
-    failures = []
+    failures: list[tuple[Paper, Task, str]] = []
     ran_all = chain(sweep(run, short, executor, costs, "reproduce", show), ((t, run(t)) for t in long))
     for task, ran in ran_all:
         place, left, news = waiting[task.of]
         if ran.run is None or ran.code != place.code:
-            why = ran.error or "the code was changed meanwhile."
-            failures.append(f"{task.name} {task.figure}, seed {task.seed}:\n{why}")
+            failures.append((place.paper, task, ran.error or "the code was changed meanwhile."))
             continue
         place.keep(task.seed, ran.run, ran.seconds)
         left.discard(task.seed)
         if not left:
             yield place.judge(news)
     if failures:
-        raise RuntimeError(
-            f"{len(failures)} of {len(tasks)} runs failed; the others are kept.\n" + failures[0]
-        )
+        raise _failed(failures, len(tasks))
+
+
+def _failed(failures: Sequence[tuple[Paper, Task, str]], of: int) -> ValueError | RuntimeError:
+    """What to raise for runs that failed: in a user's file it is the user's mistake, elsewhere ours."""
+    paper, task, why = failures[0]
+    others = "; the others are kept" if len(failures) < of else ""
+    count = f"{len(failures)} of {of} runs failed{others}."
+    if paper.file:
+        return ValueError(f"{why} {count}")
+    return RuntimeError(f"{count}\n{task.name} {task.figure}, seed {task.seed}:\n{why}")

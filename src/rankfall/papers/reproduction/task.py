@@ -10,6 +10,7 @@ import xarray as xr
 
 from rankfall.data import NotHere
 from rankfall.papers import paper
+from rankfall.papers.lab import told
 from rankfall.papers.reproduction.provenance import code_of
 
 
@@ -40,12 +41,16 @@ class Ran:
 
 def run(task: Task) -> Ran:
     """One seed of one experiment."""
-    experiment = next(e for e in paper(task.name).experiments if e.name == task.figure).at(**task.changes)
+    of = paper(task.name)
+    experiment = next(e for e in of.experiments if e.name == task.figure).at(**task.changes)
     code, start = code_of(experiment), time.perf_counter()
     try:
         made = experiment.run(task.seed, Path(task.checkpoints) if task.checkpoints else None)
         return Ran(made, time.perf_counter() - start, code)
     except NotHere as error:
         return Ran(None, error=str(error))
-    except Exception:
-        return Ran(None, error=traceback.format_exc())
+    except Exception as error:
+        if not of.file:  # our own mistake
+            return Ran(None, error=traceback.format_exc())
+        failed = f"the simulation of {task.figure} does not run with seed {task.seed}"
+        return Ran(None, error=told(error, of.file, failed))
