@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -321,6 +324,40 @@ def test_measures_return_float64_numpy_and_leave_jax_in_single_precision(measure
     assert jnp.ones(1).dtype == jnp.float32
 
 
+# All measures
+
+GUIDE = (Path(__file__).parents[1] / "docs" / "guide" / "measures.md").read_text(encoding="utf-8")
+OF_NORM_ZERO = {"normalised_margin", "distance_to_twin"}  # 0/0 for zero weights: NaN is the answer
+
+
+def value(name, network):
+    given = {"network": network, "data": ON_TWO, "loss": "logistic", "start": TWO}
+    given["twin"] = network.linear_twin()
+    return ms.MEASURES[name](**{p: given[p] for p in ms.MEASURES[name].parameters})
+
+
+@pytest.mark.parametrize("name", ms.MEASURES)
+def test_a_measure_is_double_precision_or_counts_and_has_the_dimensions_that_it_declares(name):
+    found = value(name, TWO)
+    assert isinstance(found, np.ndarray)
+    assert found.dtype == np.float64 or found.dtype.kind in "ib", f"{name} is of {found.dtype}"
+    assert found.ndim == len(ms.MEASURES[name].dims), f"{name} has the shape {found.shape}"
+
+
+@pytest.mark.parametrize("name", ms.MEASURES)
+def test_zero_weights_are_measured_without_a_warning_or_nan(name):
+    found = value(name, scaled(TWO, 0.0))
+    assert np.isnan(found).any() == (name in OF_NORM_ZERO), f"{name} of zero weights is {found}"
+
+
+@pytest.mark.parametrize("name", ms.MEASURES)
+def test_a_measure_is_exported_and_in_the_table_of_the_guide(name):
+    assert name in ms.__all__, f"import {name} in measure/__init__.py, and add it to __all__"
+    assert re.search(rf"^\|.*`{name}`", GUIDE, re.MULTILINE), (
+        f"add {name} to the table in docs/guide/measures.md"
+    )
+
+
 # Measures in a run
 
 FIRST = Measure(lambda network: network.weights[0], "first", "first layer", dims=("row", "column"))
@@ -403,6 +440,7 @@ def test_a_run_refuses_what_it_cannot_record_with_a_sentence():
     for measures, sentence in (
         (["stable_rnk"], "unknown measure 'stable_rnk'. Did you mean 'stable_rank'"),
         (["distance_to_twin"], "cannot record 'distance_to_twin': it needs twin. Call it afterwards"),
+        (["distance_to_twin"], "may ask for network, data, loss and start"),
         (["block_stable_rank", "normalised_margin"], "not homogeneous"),
         (["smoothed_margin"], "square loss is not a function of the margin"),
     ):
@@ -411,6 +449,69 @@ def test_a_run_refuses_what_it_cannot_record_with_a_sentence():
             descent(network, ON_TWO, "square", 0.01, 1, measures=measures)
     with pytest.raises(ValueError, match="needs a test part"):
         descent(TWO, Data(X, SIGNS), "square", 0.01, 1, measures=["test_loss"])
+
+
+@pytest.mark.parametrize(
+    ("function", "dims", "sentence"),
+    [
+        (lambda network: network.weights[0][:, 0], (), r"shape (6,), but declares no dimensions: say dims=("),
+        (lambda network: network.weights[0][:, 0], "neuron", "declares dims='neuron': say dims=("),
+        (
+            lambda network: network.weights[0],
+            ("neuron",),
+            "shape (6, 4), but declares dims=('neuron',): name",
+        ),
+        (
+            lambda network: network.weights[0].sum(),
+            ("neuron",),
+            "shape (), but declares dims=('neuron',): leave",
+        ),
+    ],
+)
+def test_a_run_refuses_an_array_of_other_dimensions_than_declared(function, dims, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        descent(TWO, ON_TWO, "square", 0.01, 1, measures=[Measure(function, "x", "x", dims=dims)])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda network: np.linalg.norm(network.weights[0]),
+        lambda network: float(network.weights[0].sum()),
+        lambda network: 1.0 if network.weights[0].sum() > 0 else 0.0,
+        lambda network: network.weights[0][network.weights[0] > 0].sum(),
+        lambda network: sum(range(network.weights[0].argmax())),
+    ],
+    ids=["NumPy", "float", "if", "mask", "range"],
+)
+def test_a_measure_that_cannot_be_compiled_is_told_how(function):
+    measure = Measure(function, "x", "x")
+    for call in (
+        lambda: measure(TWO),
+        lambda: descent(TWO, ON_TWO, "square", 0.01, 1, measures=[measure]),
+    ):
+        with pytest.raises(ValueError, match=r"'x' cannot be compiled.* Use jax\.numpy, jnp\.where for if"):
+            call()
+
+
+def test_a_name_that_is_taken_is_refused_and_a_cell_may_be_run_again():
+    with pytest.raises(ValueError, match="_fit has a measure 'loss' already: give yours another name"):
+
+        @ms.measured("another loss")
+        def loss(network):
+            return network.weights[0].sum()
+
+    assert ms.MEASURES["loss"] is ms.loss
+    cell = "@ms.measured('sum')\ndef total(network):\n    return network.weights[0].sum()"
+    try:
+        for _ in range(2):
+            page = {"ms": ms, "__name__": "notebook"}
+            exec(cell, page)
+            assert ms.MEASURES["total"] is page["total"]
+    finally:
+        del ms.MEASURES["total"]
+    with pytest.raises(ValueError, match=re.escape('write @measured("what it is"), with parentheses.')):
+        ms.measured(lambda network: network.weights[0].sum())
 
 
 def test_a_measure_defined_elsewhere_is_found_by_its_name():

@@ -23,11 +23,26 @@ def situation():
 
 
 def test_every_result_is_listed_with_its_page_and_has_its_figure_there():
+    missing = [sentence for name in RESULTS for sentence in missing_in_docs(name)]
+    assert not missing, "\n".join(["the documentation lacks:", *missing])
+
+
+def missing_in_docs(name):
+    """What the documentation lacks of a result."""
     listed = (DOCS / "theory" / "index.md").read_text(encoding="utf-8")
-    for name in RESULTS:
-        (page,) = re.findall(rf"^\| \[`{name}`\]\((\w+\.md)\)", listed, flags=re.MULTILINE)
-        assert f"(../assets/theory/{name}.png)" in (DOCS / "theory" / page).read_text(encoding="utf-8"), name
-        assert (DOCS / "assets" / "theory" / f"{name}.png").exists(), name
+    if not (DOCS / "assets" / "theory" / f"{name}.png").exists():
+        yield f"the figure of {name}: run .venv/bin/python docs/theory_figures.py {name}"
+    line = re.search(rf"^\| \[`{name}`\]\((\w+\.md)\)", listed, flags=re.MULTILINE)
+    if line is None:
+        yield f"a line of the table in docs/theory/index.md: | [`{name}`](PAGE.md) | ... |"
+        return
+    page = DOCS / "theory" / line[1]
+    if f"theory/{page.name}\n" not in (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8"):
+        yield f"a line in the nav of mkdocs.yml: - TITLE: theory/{page.name}"
+    if not page.exists():
+        yield f"the page docs/theory/{page.name} of {name}"
+    elif f"(../assets/theory/{name}.png)" not in page.read_text(encoding="utf-8"):
+        yield f"the figure on its page docs/theory/{page.name}: ![...](../assets/theory/{name}.png)"
 
 
 def test_a_result_of_ones_own_is_assessed_with_the_others_or_alone(situation):

@@ -6,7 +6,8 @@ for.
 """
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial, wraps
 from typing import Any, cast
@@ -22,6 +23,14 @@ from rankfall.network import Network, with_origin
 from rankfall.precision import Function, float64, in_float64
 
 RECORDED = ("network", "data", "loss", "start")
+
+# What JAX raises where a function asks for the numbers of an array that is being compiled.
+UNTRACEABLE = (
+    jax.errors.ConcretizationTypeError,  # if, float(), int()
+    jax.errors.NonConcreteBooleanIndexError,  # x[x > 0]
+    jax.errors.TracerArrayConversionError,  # a function of NumPy
+    jax.errors.TracerIntegerConversionError,  # range()
+)
 
 
 class Context(eqx.Module):
@@ -53,8 +62,9 @@ class Measure:
     warm: Warm | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The value, in float64."""
-        return _compiled(self.function)(*args, **kwargs)
+        """The value, computed in float64; of a network and data in float32, in float32."""
+        with self._saying_how_to_compile():
+            return _compiled(self.function)(*args, **kwargs)
 
     @property
     def __doc__(self) -> str | None:  # type: ignore[override]
@@ -77,12 +87,33 @@ class Measure:
         foreign = [p for p in self.parameters if p not in RECORDED]
         if foreign:
             raise ValueError(
-                f"a run cannot record {self.name!r}: it needs {', '.join(foreign)}. Call it afterwards."
+                f"a run cannot record {self.name!r}: it needs {', '.join(foreign)}. Call it afterwards; what "
+                f"a run records may ask for {', '.join(RECORDED[:-1])} and {RECORDED[-1]}."
             )
-        with float64():  # the shapes alone bring out every other misfit
-            eqx.filter_eval_shape(
-                lambda n, d: self.function(**self._given(n, Context(d, n, loss))), network, data
+        with float64(), self._saying_how_to_compile():  # the shapes alone bring out every other misfit
+            value = eqx.filter_eval_shape(
+                lambda n, d: self.record(n, Context(d, n, loss), None)[0], network, data
             )
+        self._check_dims(value.shape)
+
+    def _check_dims(self, shape: tuple[int, ...]) -> None:
+        if len(shape) != len(self.dims):
+            advice = {0: "leave dims out", 1: 'say dims=("neuron",)'}
+            raise ValueError(
+                f"{self.name!r} returns an array of shape {shape}, but declares "
+                f"{f'dims={self.dims!r}' if self.dims else 'no dimensions'}: "
+                f"{advice.get(len(shape), f'name its {len(shape)} axes in dims')}."
+            )
+
+    @contextmanager
+    def _saying_how_to_compile(self) -> Iterator[None]:
+        try:
+            yield
+        except UNTRACEABLE as error:
+            raise ValueError(
+                f"{self.name!r} cannot be compiled: it hands an array to NumPy or Python, or branches on a "
+                "value. Use jax.numpy, jnp.where for if, and no indices that depend on values."
+            ) from error
 
     def _given(self, network: Network, context: Context) -> dict[str, Any]:
         given = {"network": network, "data": context.data, "loss": context.loss, "start": context.start}
@@ -143,13 +174,24 @@ def measured(
         such measures can be taken in the span of the data; a run that records another is made in full.
     - `warm`: a cheaper way to follow the measure along a run.
     """
+    if callable(long_name):
+        raise ValueError('write @measured("what it is"), with parentheses.')
 
     def define(function: Callable[..., Any]) -> Measure:
         measure = Measure(function, function.__name__, long_name, units, dims, invariant, warm)
+        known = MEASURES.get(measure.name)
+        if known is not None and _home(known.function) != _home(function):  # the same: a cell run again
+            taken = f"{known.function.__module__} has a measure {measure.name!r} already"
+            raise ValueError(f"{taken}: give yours another name.")
         MEASURES[measure.name] = measure
         return measure
 
     return define
+
+
+def _home(function: Callable[..., Any]) -> tuple[str, str]:
+    """Where a function is defined."""
+    return function.__module__, function.__qualname__
 
 
 def select(measures: Iterable[str | Measure]) -> tuple[Measure, ...]:

@@ -10,7 +10,17 @@ from rankfall import plot
 from rankfall.data import Data
 from rankfall.dynamics import descent
 from rankfall.network import Network
-from rankfall.papers.lab import Check, Claim, Experiment, at_least, at_most, finished, near, seed_lines
+from rankfall.papers.lab import (
+    Check,
+    Claim,
+    Experiment,
+    Verdict,
+    at_least,
+    at_most,
+    finished,
+    near,
+    seed_lines,
+)
 
 SIGNS = (1, -1)
 KINDS = ("Gaussian", "made orthogonal")
@@ -206,7 +216,7 @@ def _on_the_end(setting: Setting) -> tuple[Claim, ...]:
             metric="‖θ‖² / 2(‖w₊‖ + ‖w₋‖), inputs made orthogonal",
             measure=lambda runs: runs.norm.sel(kind="made orthogonal"),
             expected=near(1.0, 0.01, "what finite steps and the time leave"),
-            recorded="outside its hypotheses",
+            recorded=Verdict.OUTSIDE,
             hypotheses=(_FULL,),
             note=(
                 f"With some {of_a_sign} samples of a sign it would take 2^{of_a_sign} neurons "
@@ -229,7 +239,7 @@ def _on_the_end(setting: Setting) -> tuple[Claim, ...]:
             metric="loss at the last time / at the start, Gaussian inputs",
             measure=lambda runs: runs.left.sel(kind="Gaussian"),
             expected=at_most(1e-4, f"{setting.last:g} times the time of the later phase"),
-            recorded="outside its hypotheses",
+            recorded=Verdict.OUTSIDE,
             hypotheses=(_ORTHOGONAL,),
         ),
     )

@@ -15,6 +15,7 @@ from rankfall.papers.lab import (
     Check,
     Claim,
     Experiment,
+    Verdict,
     all_reached,
     at_least,
     at_most,
@@ -132,7 +133,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             metric=f"loss at the end, {setting.starts} starts",
             measure=lambda runs: runs.loss.sel(toy="five points").isel(step=-1),
             expected=at_most(1e-6, f"time {setting.time:g}"),
-            recorded="outside its hypotheses",
+            recorded=Verdict.OUTSIDE,
             hypotheses=(_at_right_angles("five points"),),
         ),
         Claim(
@@ -142,7 +143,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             metric=f"loss at the end, {setting.starts} starts",
             measure=lambda runs: runs.loss.sel(toy="three points").isel(step=-1),
             expected=at_most(1e-6, f"time {setting.time:g}"),
-            recorded="outside its hypotheses",
+            recorded=Verdict.OUTSIDE,
             hypotheses=(_at_right_angles("three points"),),
         ),
         Claim(

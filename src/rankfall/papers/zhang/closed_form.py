@@ -11,7 +11,7 @@ from rankfall.data import Data, beta, covariance, symmetric_sine
 from rankfall.dynamics import flow
 from rankfall.loss import square
 from rankfall.network import Network
-from rankfall.papers.lab import Check, Claim, Experiment, at_most, finished, near, seed_lines
+from rankfall.papers.lab import Check, Claim, Experiment, Verdict, at_most, finished, near, seed_lines
 from rankfall.papers.zhang.numbers import scientific
 from rankfall.theory import Situation
 from rankfall.theory.mathematics import effective_start, time_course
@@ -152,7 +152,7 @@ def claims(setting: Setting) -> tuple[Claim, ...]:
             metric="largest ‖w(t) − w of the flow‖ / ‖β‖ over time, for each slope",
             measure=lambda runs: runs.off.sel(kind="printed u0").max("clock").transpose("seed", "slope"),
             expected=at_most(tolerance, "as above"),
-            recorded="refuted",
+            recorded=Verdict.REFUTED,
             certificate=AT_START,
             note="It is right for α = 1 only: docs/errata.md, E7.",
         ),

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from rankfall import plot
 from rankfall.data import symmetric_linear
 from rankfall.network import Network
-from rankfall.papers.lab import Check, Claim, Experiment, Measure, at_least, at_most, guide
+from rankfall.papers.lab import Check, Claim, Experiment, Measure, Verdict, at_least, at_most, guide
 from rankfall.papers.zhang.low_rank import NETWORKS, PairSetting, draw_weights, pair, spread, worst
 
 
@@ -264,7 +264,7 @@ def _on_likeness(setting: Setting) -> tuple[Claim, ...]:
             metric="least cosine of the two networks' layers (middle ones: where the linear one is positive)",
             measure=lambda runs: _rows(runs.alike.min("layer")),
             expected=at_least(0.9, "our reading of approximately the same structure, as for three layers"),
-            recorded="outside its hypotheses",
+            recorded=Verdict.OUTSIDE,
             hypotheses=(SMALL_START,),
             form="{:.2f}",
             note=(
@@ -279,7 +279,7 @@ def _on_likeness(setting: Setting) -> tuple[Claim, ...]:
             metric="largest share of a ReLU middle layer's squared norm in these entries",
             measure=lambda runs: _rows(worst(runs.where_negative)),
             expected=at_most(0.05, f"our reading of zero; {alone}"),
-            recorded="outside its hypotheses",
+            recorded=Verdict.OUTSIDE,
             hypotheses=(SMALL_START,),
             note="Some neurons have joined the other chain than in the linear network.",
         ),

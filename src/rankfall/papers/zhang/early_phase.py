@@ -12,7 +12,7 @@ from rankfall.dynamics import flow
 from rankfall.loss import square
 from rankfall.measure import Spectrum
 from rankfall.network import Network
-from rankfall.papers.lab import Check, Claim, Experiment, at_least, at_most, finished
+from rankfall.papers.lab import Check, Claim, Experiment, Verdict, at_least, at_most, finished
 from rankfall.papers.zhang.numbers import scientific
 from rankfall.theory import Situation
 from rankfall.theory.mathematics import time_course
@@ -170,7 +170,7 @@ def _on_the_window(setting: Setting) -> tuple[Claim, ...]:
             metric=f"second / first singular value of W₁ at the end of the printed window, w = {least}",
             measure=lambda runs: runs.second.sel(window="printed").isel(norm=-1),
             expected=at_most(0.1, "small: below a tenth, our reading"),
-            recorded="refuted",
+            recorded=Verdict.REFUTED,
             certificate=Check(
                 "|the same of the paper's own linear flow, eq. (23), − measured|",
                 lambda runs: np.abs(runs.second - runs.linear_second).sel(window="printed").isel(norm=-1),
@@ -200,7 +200,7 @@ def _on_orders(setting: Setting) -> tuple[Claim, ...]:
             metric="order of the error in w at the end of the printed window",
             measure=lambda runs: _order(runs, 1),
             expected=at_least(1.0, "O(w)"),
-            recorded="refuted",
+            recorded=Verdict.REFUTED,
             certificate=_exact(setting),
             form="{:.2f}",
             note="It is 3 − 3cs/(s + Tr Σ), which is below 1 for s > 2 Tr Σ and c = 1: docs/errata.md, E6.",
@@ -212,7 +212,7 @@ def _on_orders(setting: Setting) -> tuple[Claim, ...]:
             metric="order of the error in w for a ReLU network on the steep line",
             measure=lambda runs: _order(runs, 0),
             expected=at_least(2.0, "C₁w²"),
-            recorded="refuted",
+            recorded=Verdict.REFUTED,
             certificate=_exact(setting),
             form="{:.2f}",
         ),

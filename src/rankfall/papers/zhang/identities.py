@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rankfall import plot
-from rankfall.papers.lab import Check, Claim, Experiment, Interval, at_most, guide
+from rankfall.papers.lab import Check, Claim, Experiment, Interval, Verdict, at_most, guide
 from rankfall.papers.zhang.equations import Sizes, any_weights, bounds, deep, rank_one
 
 PRINTED = ": printed"  # the ending of the names of formulas as they are printed
@@ -142,7 +142,7 @@ def _refuted(
         "relative error of what is printed, for each seed and draw",
         _largest(printed),
         rounding,
-        recorded="refuted",
+        recorded=Verdict.REFUTED,
         certificate=Check(
             f"relative error of the corrected form: {says}", _largest(corrected), rounding, "{:.1e}"
         ),
@@ -191,7 +191,7 @@ def _on_bounds(setting: Setting) -> tuple[Claim, ...]:
             "entry by entry",
             _ratio("Lemma 9: printed"),
             BOUND,
-            recorded="refuted",
+            recorded=Verdict.REFUTED,
             certificate=Check(
                 "with the factors that are missing: ‖⟨σ'(W₁x) ⊙ W₂ᵀ W₂ σ(W₁x) xᵀ⟩‖ / (‖W₂‖² ‖W₁‖ Tr Σ)",
                 _ratio("Lemma 9"),

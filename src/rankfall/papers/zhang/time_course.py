@@ -12,7 +12,7 @@ from rankfall import plot
 from rankfall.data import Data, beta, covariance, least_squares_floor, symmetric_sine
 from rankfall.dynamics import flow
 from rankfall.network import Network
-from rankfall.papers.lab import Claim, Experiment, at_most, finished, guide, near
+from rankfall.papers.lab import Claim, Experiment, Verdict, at_most, finished, guide, near
 from rankfall.papers.zhang import closed_form, early_phase, equivalence
 from rankfall.papers.zhang.closed_form import same_moments, share_of
 from rankfall.papers.zhang.numbers import scientific
@@ -325,7 +325,7 @@ def _on_weights(setting: DrawSetting) -> tuple[Claim, ...]:
             metric="largest relative weight error over time, α = 0",
             measure=_largest,
             expected=at_most(0.003, "the number in the caption", "{:.2%}"),
-            recorded="not reproduced",
+            recorded=Verdict.NOT_REPRODUCED,
             form="{:.2%}",
             note="A matter of the draw, see the two claims below: 6 draws of 100 have |p − 1/2| < 0.3 %.",
         ),
@@ -336,7 +336,7 @@ def _on_weights(setting: DrawSetting) -> tuple[Claim, ...]:
             metric="largest relative weight error over time, α = 0",
             measure=_largest,
             expected=at_most(0.01, "the number in the caption", "{:.2%}"),
-            recorded="not reproduced",
+            recorded=Verdict.NOT_REPRODUCED,
             form="{:.2%}",
             note="20 draws of 100 have |p − 1/2| < 1 %.",
         ),

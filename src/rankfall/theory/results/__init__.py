@@ -13,8 +13,16 @@ def _place(file: str) -> tuple[int, str]:
     return (*FIRST, author).index(author), file
 
 
-RESULTS: dict[str, Result] = {
-    result.name: result
-    for file in sorted((module.name for module in iter_modules(__path__)), key=_place)
-    for result in import_module(f"{__name__}.{file}").RESULTS
-}
+def _found() -> dict[str, Result]:
+    found: dict[str, Result] = {}
+    files: dict[str, str] = {}
+    for file in sorted((module.name for module in iter_modules(__path__)), key=_place):
+        for result in import_module(f"{__name__}.{file}").RESULTS:
+            if result.name in found:
+                both = " and ".join(dict.fromkeys([f"{files[result.name]}.py", f"{file}.py"]))
+                raise ValueError(f"two results have the name {result.name!r}, in {both}: rename one.")
+            found[result.name], files[result.name] = result, file
+    return found
+
+
+RESULTS = _found()
