@@ -12,6 +12,8 @@ HOME = tempfile.TemporaryDirectory(prefix="rankfall-home-")
 for name in ("RANKFALL_DATA", "RANKFALL_MIRROR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
     os.environ.pop(name, None)
 os.environ["HOME"] = HOME.name
+# The matrices are small, and `pytest -n` starts a process per core: more threads would wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when a process imports NumPy or SciPy
 os.environ["MPLBACKEND"] = "Agg"
 os.environ["MPLCONFIGDIR"] = str(ROOT / ".pytest_cache" / "matplotlib")  # or every run lists the fonts again
 # What one of the processes of a run compiles the others need not, nor the next run.

@@ -11,7 +11,17 @@ from rankfall.data import orthogonal_pair
 from rankfall.dynamics import descent, every, exact_flow
 from rankfall.loss import square
 from rankfall.network import Network
-from rankfall.papers.lab import Check, Claim, Experiment, at_least, at_most, finished, near, seed_lines
+from rankfall.papers.lab import (
+    Check,
+    Claim,
+    Experiment,
+    at_least,
+    at_most,
+    finished,
+    near,
+    scientific,
+    seed_lines,
+)
 from rankfall.theory import Situation, assessed
 from rankfall.theory.results import boursier_orthogonal
 
@@ -34,7 +44,7 @@ class Setting:
     def __post_init__(self) -> None:
         """Refuse scales without a smallest and a largest one."""
         if not self.scales or list(self.scales) != sorted(set(self.scales)) or not 0 < self.smallest < 1:
-            shown = ", ".join(map(_power, self.scales)) or "there are none"
+            shown = ", ".join(map(scientific, self.scales)) or "there are none"
             raise ValueError(f"scales must rise, from between 0 and 1, such as 1e-6,1e-3: {shown}.")
 
     @property
@@ -191,15 +201,10 @@ def draw_pair(setting: Setting, runs: xr.Dataset) -> Figure:
     return figure
 
 
-def _power(number: float) -> str:
-    """1e-6, with no zero in the exponent."""
-    return np.format_float_scientific(number, precision=2, trim="-", exp_digits=1)
-
-
 def _applies(setting: Setting) -> Check:
     """What Theorem 1 supposes, at the smallest scale."""
     return Check(
-        f"the hypotheses of the theorem hold at λ = {_power(setting.smallest)}: 1 yes, 0 no",
+        f"the hypotheses of the theorem hold at λ = {scientific(setting.smallest)}: 1 yes, 0 no",
         lambda runs: runs.applies.isel(scale=0),
         at_least(1.0, "all of them"),
     )
@@ -244,7 +249,7 @@ def _on_delays(setting: Setting) -> tuple[Claim, ...]:
     """How the times of the phases grow, if there are several scales."""
     if len(setting.scales) < 2:
         return ()
-    least, most = _power(setting.smallest), _power(setting.scales[-1])
+    least, most = scientific(setting.smallest), scientific(setting.scales[-1])
     ratio = setting.scales[-1] / setting.smallest
     return (
         Claim(
@@ -262,7 +267,7 @@ def _on_delays(setting: Setting) -> tuple[Claim, ...]:
 
 def _on_times(setting: Setting) -> tuple[Claim, ...]:
     """When the phases come, and where the loss rests between them."""
-    least, missed = _power(setting.smallest), float(np.sqrt(setting.smallest))
+    least, missed = scientific(setting.smallest), float(np.sqrt(setting.smallest))
     return (
         Claim(
             id="closed-form-times",
@@ -293,7 +298,7 @@ def _on_times(setting: Setting) -> tuple[Claim, ...]:
 
 def _on_the_end(setting: Setting) -> tuple[Claim, ...]:
     """Where the flow ends."""
-    least, late = _power(setting.smallest), setting.until - setting.fitted
+    least, late = scientific(setting.smallest), setting.until - setting.fitted
     return (
         Claim(
             id="pair-zero-loss",
@@ -328,7 +333,7 @@ def _on_the_end(setting: Setting) -> tuple[Claim, ...]:
             expected=near(
                 1.0,
                 max(10 * setting.smallest**2, 100 * setting.rtol),
-                f"the start, λ = {least}, squared, and the flow's tolerance {_power(setting.rtol)}",
+                f"the start, λ = {least}, squared, and the flow's tolerance {scientific(setting.rtol)}",
             ),
             form="{:.9f}",
             hypotheses=(_applies(setting),),
@@ -338,7 +343,7 @@ def _on_the_end(setting: Setting) -> tuple[Claim, ...]:
 
 def _on_the_code(setting: Setting) -> tuple[Claim, ...]:
     """What the authors' code does."""
-    step = _power(setting.step)
+    step = scientific(setting.step)
     return (
         Claim(
             id="authors-code",
@@ -349,7 +354,7 @@ def _on_the_code(setting: Setting) -> tuple[Claim, ...]:
             expected=near(
                 1.0,
                 5 * setting.step,
-                f"steps of {_power(2 * setting.step)} lag by ‖D‖ · {step} of the time; "
+                f"steps of {scientific(2 * setting.step)} lag by ‖D‖ · {step} of the time; "
                 f"the records are {setting.gap} apart",
             ),
             form="{:.5f}",

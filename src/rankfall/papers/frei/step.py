@@ -12,7 +12,17 @@ from rankfall.data import Data, gaussian_mixture
 from rankfall.loss import logistic
 from rankfall.measure import Spectrum
 from rankfall.papers.frei.in_span import Start, descend, settled, start
-from rankfall.papers.lab import Claim, Experiment, at_least, at_most, between, guide, power_law, seed_lines
+from rankfall.papers.lab import (
+    Claim,
+    Experiment,
+    at_least,
+    at_most,
+    between,
+    guide,
+    power_law,
+    scientific,
+    seed_lines,
+)
 from rankfall.theory import Situation
 from rankfall.theory.mathematics import fixed_second
 from rankfall.theory.results import frei_descent
@@ -225,8 +235,7 @@ ABOUT = (
 
 def _text(scale: float) -> str:
     """A scale in words."""
-    number = np.format_float_scientific(scale, trim="-", exp_digits=1)
-    return "Glorot" if scale == GLOROT else f"{number} × Glorot"
+    return "Glorot" if scale == GLOROT else f"{scientific(scale)} × Glorot"
 
 
 def scale_claims(setting: ScaleSetting) -> tuple[Claim, ...]:

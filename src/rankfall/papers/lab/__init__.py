@@ -16,6 +16,7 @@ from rankfall.papers.lab._checks import (
     all_reached,
     orthogonal_enough,
     power_law,
+    scientific,
     small_residuals,
     superscript,
 )
@@ -75,6 +76,7 @@ __all__ = [
     "parsed",
     "power_law",
     "refuting",
+    "scientific",
     "seed_lines",
     "small_residuals",
     "superscript",

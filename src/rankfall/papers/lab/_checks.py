@@ -39,6 +39,11 @@ def orthogonal_enough(
     return Check(metric, take, at_least(least, because, form=form), form)
 
 
+def scientific(number: float) -> str:
+    """1e-7: three digits at most, and no zero in the exponent."""
+    return np.format_float_scientific(number, precision=2, trim="-", exp_digits=1)
+
+
 def superscript(number: float) -> str:
     """The number, rounded, as an exponent in plain text: -12 is ⁻¹²."""
     return str(round(number)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

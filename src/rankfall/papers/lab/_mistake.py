@@ -1,5 +1,6 @@
 """Mistakes in a paper of a user's own, in sentences: what is wrong, and in which line of the file."""
 
+import dataclasses
 import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -65,9 +66,15 @@ def told(error: Exception, file: str, failed: str) -> str:
         said = error.msg  # without its own words for the place
     kind = type(error).__name__ + (f" in line {line}" if line else "")
     reason = f"{kind}: {said.rstrip('.')}." if said else f"{kind}."
-    if said.startswith("mutable default"):  # of a dataclass, which knows nothing of settings
+    if isinstance(error, ValueError) and _raised_in(error) == dataclasses.__file__:  # a mutable default
         reason += " Settings hold tuples: (0.5, 0.3) in place of [0.5, 0.3]."
     return f"{file}: {failed}: {reason}"
+
+
+def _raised_in(error: Exception) -> str:
+    """The file whose code raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return frames[-1].filename if frames else ""
 
 
 def _line(error: Exception, file: str) -> int | None:

@@ -20,10 +20,11 @@ from rankfall.papers.lab import (
     at_least,
     at_most,
     finished,
+    scientific,
     seed_lines,
     superscript,
 )
-from rankfall.papers.le.late import last, log_time_axis, scientific
+from rankfall.papers.le.late import last, log_time_axis
 from rankfall.theory.results import le_stable_activation
 
 

@@ -18,10 +18,10 @@ from rankfall.papers.lab import (
     all_reached,
     guide,
     near,
+    scientific,
     small_residuals,
     with_certificates,
 )
-from rankfall.papers.le.late import scientific
 from rankfall.theory.results import phuong_separable
 
 SETS = ("right angle", "two cones")

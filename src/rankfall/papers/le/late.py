@@ -14,7 +14,7 @@ from rankfall.data import Data, orthogonally_separable
 from rankfall.dynamics import Until, flow
 from rankfall.measure import Spectrum, balance_matrices, with_weights
 from rankfall.network import Network
-from rankfall.papers.lab import Check, Interval, at_most, finished
+from rankfall.papers.lab import Check, Interval, at_most, finished, scientific
 from rankfall.theory.results import le_invariances
 from rankfall.trajectory import Trajectory
 
@@ -82,11 +82,6 @@ def within_bound(setting: Late, because: str) -> Interval:
     """Where a number over its bound must lie, at all times."""
     slack = 1000 * setting.rtol
     return at_most(1 + slack, f"{because}; {scientific(slack)} for the tolerance of the flow")
-
-
-def scientific(number: float) -> str:
-    """1e-7, with no zero in the exponent."""
-    return np.format_float_scientific(number, precision=2, trim="-", exp_digits=1)
 
 
 def samples(setting: Late, seed: int) -> Data:

@@ -9,7 +9,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from rankfall.data import Data, autism
-from rankfall.papers.lab import Check, Claim, Experiment, Verdict, at_least, at_most, near
+from rankfall.papers.lab import Check, Claim, Experiment, Verdict, at_least, at_most, near, scientific
 from rankfall.papers.sun.genes import Genes, run_genes
 from rankfall.papers.sun.readings import (
     FAST,
@@ -22,7 +22,6 @@ from rankfall.papers.sun.readings import (
     no_gradient,
     number,
     rise_between,
-    scale,
     smallest,
 )
 
@@ -181,7 +180,7 @@ def _on_curves(setting: Setting) -> Iterator[Claim]:
         id="large-start-no-rise",
         sentence="From the largest initial scale no rise between two falls can be seen, in any draw.",
         source="rankfall",
-        metric=f"rise of the stable rank between two falls, as run, value {scale(setting.values[-1])}",
+        metric=f"rise of the stable rank between two falls, as run, value {scientific(setting.values[-1])}",
         measure=lambda runs: _rises(runs).isel(value=-1),
         expected=at_most(VISIBLE.low, VISIBLE.because),
         form="{:.3f}",

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from rankfall import plot
 from rankfall.data import Data, cifar10
-from rankfall.papers.lab import Check, Claim, Experiment, Verdict, at_least, at_most, guide, near
+from rankfall.papers.lab import Check, Claim, Experiment, Verdict, at_least, at_most, guide, near, scientific
 from rankfall.papers.sun.images import CURVE, Images, epochs_of, no_trace, run_images, smaller_lower
 from rankfall.papers.sun.readings import (
     TEN_CLASSES,
@@ -22,7 +22,6 @@ from rankfall.papers.sun.readings import (
     ends,
     first_gradient,
     no_gradient,
-    scale,
 )
 
 RELU = {"ReLU": 0.0}  # the only activation of both figures
@@ -100,7 +99,7 @@ def _as_run_on_the_figure(setting: Setting) -> Iterator[Claim]:
             source="section 5, Fig. 8, read off",
             metric=(
                 f"stable rank of W₁ after one epoch, where the curve begins / {START}, "
-                f"value {scale(VALUES[-1])}, as run"
+                f"value {scientific(VALUES[-1])}, as run"
             ),
             measure=lambda runs: ends(runs, Reading.RUN, "ReLU", 1).sel(value=VALUES[-1]) / START,
             expected=near(1.0, 0.05, CURVE),
@@ -111,7 +110,7 @@ def _as_run_on_the_figure(setting: Setting) -> Iterator[Claim]:
             id="cifar-first-epoch",
             sentence=f"From the smallest initial weights the stable rank is {FIRST} after the first epoch.",
             source="section 5, Fig. 8, read off",
-            metric=f"stable rank of W₁ after one epoch / {FIRST}, value {scale(VALUES[0])}, as run",
+            metric=f"stable rank of W₁ after one epoch / {FIRST}, value {scientific(VALUES[0])}, as run",
             measure=lambda runs: _first(runs, Reading.RUN),
             expected=near(1.0, 0.1, CURVE),
             form="{:.3f}",
@@ -147,7 +146,7 @@ def _as_printed_on_the_figure(setting: Setting) -> Iterator[Claim]:
                 f"As printed, too, the stable rank is {FIRST} after an epoch from the smallest weights."
             ),
             source="rankfall: Fig. 8 in the reading of the text",
-            metric=f"stable rank of W₁ after one epoch / {FIRST}, value {scale(VALUES[0])}, as printed",
+            metric=f"stable rank of W₁ after one epoch / {FIRST}, value {scientific(VALUES[0])}, as printed",
             measure=lambda runs: _first(runs, Reading.PRINTED),
             expected=near(1.0, 0.1, CURVE),
             recorded=Verdict.NOT_REPRODUCED,
@@ -239,7 +238,7 @@ def long_claims(setting: Long) -> tuple[Claim, ...]:
 def _rise_metric(setting: Long, reading: Reading) -> str:
     return (
         f"stable rank of W₁ at epoch {setting.epochs} / at epoch {setting.early}, "
-        f"value {scale(setting.value)}, {reading}"
+        f"value {scientific(setting.value)}, {reading}"
     )
 
 
@@ -268,7 +267,7 @@ def _on_its_begin(setting: Long) -> Claim:
         source="rankfall",
         metric=(
             "last epoch at which the stable rank is within a tenth of its least, "
-            f"value {scale(setting.value)}, as run"
+            f"value {scientific(setting.value)}, as run"
         ),
         measure=lambda runs: _last_low(runs, Reading.RUN),
         expected=at_most(setting.early / 2, f"half of {setting.early} at most", "{:.4g}"),

@@ -9,7 +9,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from rankfall.data import Data, mnist
-from rankfall.papers.lab import Claim, Experiment, Verdict, at_least, at_most, near
+from rankfall.papers.lab import Claim, Experiment, Verdict, at_least, at_most, near, scientific
 from rankfall.papers.sun.images import CURVE, Images, epochs_of, no_trace, run_images, smaller_lower
 from rankfall.papers.sun.readings import (
     TEN_CLASSES,
@@ -21,7 +21,6 @@ from rankfall.papers.sun.readings import (
     first_gradient,
     no_gradient,
     number,
-    scale,
 )
 
 # Read off Fig. 6.
@@ -140,7 +139,9 @@ def _on_the_order(setting: Setting) -> Iterator[Claim]:
         id="mnist-fast-fall",
         sentence="From small initial weights the stable rank falls fast, far below its start.",
         source="section 5, Fig. 6 and 7",
-        metric=f"stable rank of W₁ after one epoch / at the start, value {scale(setting.values[0])}, as run",
+        metric=(
+            f"stable rank of W₁ after one epoch / at the start, value {scientific(setting.values[0])}, as run"
+        ),
         measure=lambda runs: _smallest(runs).isel(epoch=1) / _smallest(runs).isel(epoch=0),
         expected=at_most(0.1, "markedly lower: an order of magnitude, our reading"),
         form="{:.3f}",
@@ -181,7 +182,7 @@ def _on_more(setting: Setting) -> Iterator[Claim]:
             source="rankfall",
             metric=(
                 f"stable rank after {epochs_of(setting)} / after the first, "
-                f"value {scale(setting.values[0])}, as run"
+                f"value {scientific(setting.values[0])}, as run"
             ),
             measure=lambda runs: _smallest(runs).isel(epoch=-1) / _smallest(runs).isel(epoch=1),
             expected=at_least(1.2, "a rise that an eye sees in the figure"),

@@ -14,7 +14,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from rankfall.data import Data, gordon, neuroblastoma, standardise
-from rankfall.papers.lab import Claim, Experiment, Verdict, at_least, at_most
+from rankfall.papers.lab import Claim, Experiment, Verdict, at_least, at_most, scientific
 from rankfall.papers.sun.genes import Genes, run_genes
 from rankfall.papers.sun.readings import (
     FAST,
@@ -26,7 +26,6 @@ from rankfall.papers.sun.readings import (
     listed,
     no_gradient,
     number,
-    scale,
     smallest,
 )
 
@@ -133,7 +132,7 @@ def _with(reading: Reading) -> str:
 def _above(setting: Setting, which: int) -> str:
     others = len(setting.values) - 1
     rest = "the other" if others == 1 else f"the lowest of the other {number(others)}"
-    return f"stable rank at {scale(setting.values[which])} minus {rest}"
+    return f"stable rank at {scientific(setting.values[which])} minus {rest}"
 
 
 def _on_all_curves(setting: Setting, data: str, source: str) -> tuple[Claim, ...]:

@@ -14,7 +14,7 @@ from scipy.special import softmax
 from rankfall import plot
 from rankfall.data import Data
 from rankfall.network import Network
-from rankfall.papers.lab import Claim, at_most
+from rankfall.papers.lab import Claim, at_most, scientific
 from rankfall.trajectory import Trajectory
 
 VALUES = (1e-5, 5e-5, 1e-4, 5e-4, 1e-3)  # section 5, of all figures
@@ -109,14 +109,9 @@ def smallest(setting: Scales, called: str = "initial scale") -> str:
     return f"smallest {called}" if count == 1 else f"{number(count)} smallest {called}s"
 
 
-def scale(value: float) -> str:
-    """An initial scale as text: 1e-5."""
-    return np.format_float_scientific(value, trim="-", exp_digits=1)
-
-
 def listed(values: Sequence[float]) -> str:
     """Initial scales as text: "values 1e-5 and 5e-5"."""
-    *others, last = map(scale, values)
+    *others, last = map(scientific, values)
     return f"values {', '.join(others)} and {last}" if others else f"value {last}"
 
 

@@ -24,6 +24,7 @@ from rankfall.papers.lab import (
     finished,
     guide,
     near,
+    scientific,
 )
 from rankfall.theory.mathematics import rank_one_interpolator
 from rankfall.theory.results import timor_rank
@@ -217,7 +218,7 @@ def _on_theorems(setting: RankSetting) -> tuple[Claim, ...]:
             expected=at_least(
                 0.01,
                 "rank one would be 0, up to the root of what is left of the loss, "
-                f"{_scientific(timor_rank.FITTED)}",
+                f"{scientific(timor_rank.FITTED)}",
             ),
             hypotheses=(
                 Check(
@@ -274,7 +275,7 @@ def _on_own_samples(setting: RankSetting) -> Iterator[Claim]:
         measure=lambda runs: _fitted(runs, "stable_rank").where(runs.alone > 0).min("start"),
         expected=at_least(
             setting.least - max(1e-3, 10 * setting.radius),
-            f"2/(1 + √(1 - 4ρ sin²φ/(1+ρ)²)), ρ = 1/sin φ; the start is {_scientific(setting.radius)}",
+            f"2/(1 + √(1 - 4ρ sin²φ/(1+ρ)²)), ρ = 1/sin φ; the start is {scientific(setting.radius)}",
         ),
         form="{:.4f}",
     )
@@ -300,10 +301,6 @@ def _on_own_samples(setting: RankSetting) -> Iterator[Claim]:
                 "four is left with the first sample alone, and one of four with the second."
             ),
         )
-
-
-def _scientific(value: float) -> str:
-    return np.format_float_scientific(value, trim="-", exp_digits=1)
 
 
 RANKS = Experiment(

@@ -11,8 +11,17 @@ from rankfall.data import Data, beta, covariance, symmetric_sine
 from rankfall.dynamics import flow
 from rankfall.loss import square
 from rankfall.network import Network
-from rankfall.papers.lab import Check, Claim, Experiment, Verdict, at_most, finished, near, seed_lines
-from rankfall.papers.zhang.numbers import scientific
+from rankfall.papers.lab import (
+    Check,
+    Claim,
+    Experiment,
+    Verdict,
+    at_most,
+    finished,
+    near,
+    scientific,
+    seed_lines,
+)
 from rankfall.theory import Situation
 from rankfall.theory.mathematics import effective_start, time_course
 

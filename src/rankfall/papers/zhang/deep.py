@@ -12,10 +12,9 @@ from matplotlib.figure import Figure
 from rankfall import plot
 from rankfall.data import symmetric_linear
 from rankfall.network import Network
-from rankfall.papers.lab import Claim, Experiment, Measure, at_least, at_most, near, seed_lines
+from rankfall.papers.lab import Claim, Experiment, Measure, at_least, at_most, near, scientific, seed_lines
 from rankfall.papers.zhang import deeper
 from rankfall.papers.zhang.low_rank import NETWORKS, PairSetting, draw_weights, pair, spread
-from rankfall.papers.zhang.numbers import scientific
 
 COLOURS = dict(zip(NETWORKS, plot.PALETTE, strict=False))
 

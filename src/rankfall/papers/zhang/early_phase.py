@@ -12,8 +12,7 @@ from rankfall.dynamics import flow
 from rankfall.loss import square
 from rankfall.measure import Spectrum
 from rankfall.network import Network
-from rankfall.papers.lab import Check, Claim, Experiment, Verdict, at_least, at_most, finished
-from rankfall.papers.zhang.numbers import scientific
+from rankfall.papers.lab import Check, Claim, Experiment, Verdict, at_least, at_most, finished, scientific
 from rankfall.theory import Situation
 from rankfall.theory.mathematics import time_course
 from rankfall.theory.results import zhang_early_phase

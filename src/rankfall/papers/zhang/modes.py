@@ -14,8 +14,17 @@ from rankfall.dynamics import exact_flow
 from rankfall.loss import square
 from rankfall.naming import unknown
 from rankfall.network import Network
-from rankfall.papers.lab import Claim, Experiment, at_least, at_most, finished, guide, near, seed_lines
-from rankfall.papers.zhang.numbers import scientific
+from rankfall.papers.lab import (
+    Claim,
+    Experiment,
+    at_least,
+    at_most,
+    finished,
+    guide,
+    near,
+    scientific,
+    seed_lines,
+)
 from rankfall.theory import Situation
 from rankfall.theory.results import zhang_modes
 

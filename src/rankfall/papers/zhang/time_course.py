@@ -12,10 +12,9 @@ from rankfall import plot
 from rankfall.data import Data, beta, covariance, least_squares_floor, symmetric_sine
 from rankfall.dynamics import flow
 from rankfall.network import Network
-from rankfall.papers.lab import Claim, Experiment, Verdict, at_most, finished, guide, near
+from rankfall.papers.lab import Claim, Experiment, Verdict, at_most, finished, guide, near, scientific
 from rankfall.papers.zhang import closed_form, early_phase, equivalence
 from rankfall.papers.zhang.closed_form import same_moments, share_of
-from rankfall.papers.zhang.numbers import scientific
 from rankfall.theory.mathematics import effective_start, time_course
 from rankfall.theory.results import zhang_equivalence
 
@@ -170,7 +169,12 @@ def _named_guide(ax: Axes, height: float, label: str) -> None:
 
 def claims_slopes(setting: Setting) -> tuple[Claim, ...]:
     """The course of the loss and of the weights, slope by slope."""
-    *on_losses, on_weights = (
+    alone = setting.compared == (LINEAR,)  # then no weights differ from the linear network's
+    return _on_slopes_losses(setting) if alone else (*_on_slopes_losses(setting), _on_slopes_weights())
+
+
+def _on_slopes_losses(setting: Setting) -> tuple[Claim, ...]:
+    return (
         Claim(
             id="loss-follows-closed-form",
             sentence="For every slope the simulated loss follows the closed-form solution.",
@@ -216,22 +220,23 @@ def claims_slopes(setting: Setting) -> tuple[Claim, ...]:
             form="{:.3f}",
             note="The workshop version prints the inverse factor: docs/errata.md, E7.",
         ),
-        Claim(
-            id="slope-error-closed-form",
-            sentence="The weight error of every slope follows a closed form that is known before training.",
-            source="rankfall",
-            metric="largest |error − |p − ½| (1 − (1 + u₀²e^{2st}/s)^{−((1−α)/(1+α))²})| / |p − ½|",
-            measure=lambda runs: (
-                np.abs(runs.error - runs.predicted_error).max(["slope", "time"])
-                / runs.predicted_error.max(["slope", "time"])
-            ),
-            expected=at_most(0.05, "the inputs are white up to some per cent, as for eq. (38)"),
-            note="t is the time of the linear network, p as in the twenty draws below. The nearer α is to 1, "
-            "the slower the halves become equal: for α = 3/4 they have not, when the loss has converged.",
-        ),
     )
-    alone = setting.compared == (LINEAR,)  # then no weights differ from the linear network's
-    return tuple(on_losses) if alone else (*on_losses, on_weights)
+
+
+def _on_slopes_weights() -> Claim:
+    return Claim(
+        id="slope-error-closed-form",
+        sentence="The weight error of every slope follows a closed form that is known before training.",
+        source="rankfall",
+        metric="largest |error − |p − ½| (1 − (1 + u₀²e^{2st}/s)^{−((1−α)/(1+α))²})| / |p − ½|",
+        measure=lambda runs: (
+            np.abs(runs.error - runs.predicted_error).max(["slope", "time"])
+            / runs.predicted_error.max(["slope", "time"])
+        ),
+        expected=at_most(0.05, "the inputs are white up to some per cent, as for eq. (38)"),
+        note="t is the time of the linear network, p as in the twenty draws below. The nearer α is to 1, "
+        "the slower the halves become equal: for α = 3/4 they have not, when the loss has converged.",
+    )
 
 
 FIGURE_3 = Experiment(
