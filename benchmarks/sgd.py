@@ -13,8 +13,8 @@ import rankfall as rf
 from benchmarks import threads
 from benchmarks.table import Row, duration
 from benchmarks.timing import Run, say, side_by_side, step_times
+from rankfall._precision import float64
 from rankfall.dynamics._descent.shuffle import permutation
-from rankfall.precision import float64
 
 SAMPLES, DIM, WIDTH, CLASSES, BATCH, STEP = 60_000, 784, 1000, 10, 64, 0.01
 SHORT, LONG = 200, 1400

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from rankfall.atomic import atomically
+from rankfall._atomic import atomically
 
 
 def write_half(path):
@@ -33,7 +33,7 @@ def test_nothing_written_is_nothing_kept(tmp_path):
 
 KILLED = """
 import os, signal, sys
-from rankfall.atomic import atomically
+from rankfall._atomic import atomically
 with atomically(sys.argv[1]) as draft:
     draft.write_text("ha")
     os.kill(os.getpid(), signal.SIGKILL)

@@ -382,7 +382,7 @@ def test_assess_interrupted_says_what_is_known_with_exit_code_3(rankfall, ctrl_c
         if next(looks, None) is None:
             raise KeyboardInterrupt
 
-    ctrl_c.setattr("rankfall.progress.Progress.update", press)
+    ctrl_c.setattr("rankfall._progress.Progress.update", press)
     answer = rankfall("assess", *SINE, "--loss", "square")
     assert answer.code == 3
     assert "results were not examined (interrupted): " in answer.out
@@ -707,7 +707,7 @@ def ctrl_c(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("rankfall.progress.Progress.update", press)
+        patch.setattr("rankfall._progress.Progress.update", press)
         yield patch
 
 
@@ -1093,7 +1093,7 @@ def test_reproduce_interrupted_has_exit_code_3_and_loses_nothing_that_was_finish
         if list((tmp_path / "report").rglob("*.nc")):
             raise KeyboardInterrupt
 
-    ctrl_c.setattr("rankfall.progress.Progress.update", press)
+    ctrl_c.setattr("rankfall._progress.Progress.update", press)
     answer = rankfall(*words)
     assert answer.code == 3
     assert "Stopped: 0 of 1 experiments are finished" in answer.out

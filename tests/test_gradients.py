@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from rankfall import Data, Network
+from rankfall._precision import float64
 from rankfall.loss import LOSSES
 from rankfall.measure import gradient_norm
 from rankfall.network import moving
-from rankfall.precision import float64
 
 # Depth 2 to 5; with and without biases, several outputs, linear tails, layers that are not trained.
 STRUCTURES = {

@@ -6,7 +6,7 @@ import numpy as np
 import optax
 import pytest
 
-from rankfall.identity import stable_name
+from rankfall._identity import stable_name
 
 
 def defined(momentum):

@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 from scipy.special import expit, log_expit, logsumexp, softmax
 
+from rankfall._precision import float64
 from rankfall.loss import LOSSES, cross_entropy, exponential, logistic, named, square
-from rankfall.precision import float64
 
 RNG = np.random.default_rng(0)
 F = RNG.normal(size=6)

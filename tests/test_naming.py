@@ -1,6 +1,6 @@
 import pytest
 
-from rankfall.naming import closest, suggestion, unknown
+from rankfall._naming import closest, suggestion, unknown
 
 LOSSES = ["square", "logistic", "exponential", "cross_entropy"]
 

@@ -3,9 +3,9 @@ import numpy as np
 import pytest
 
 from rankfall import Network
+from rankfall._precision import float64
 from rankfall.measure import neuron_balance
 from rankfall.network import activation, moving, stack, unstack
-from rankfall.precision import float64
 
 X = np.random.default_rng(0).normal(size=(7, 3))
 

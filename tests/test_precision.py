@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import rankfall as rf
-from rankfall.precision import float64, in_float64, is_traced, to_numpy
+from rankfall._precision import float64, in_float64, is_traced, to_numpy
 
 THIRDS = np.array([1.0, 2.0]) / 3  # no float32 is equal to these
 

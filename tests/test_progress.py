@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rankfall.progress import LINES, PATIENCE, progress
+from rankfall._progress import LINES, PATIENCE, progress
 
 
 class Clock:
@@ -19,7 +19,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr("rankfall.progress.time", SimpleNamespace(monotonic=clock.monotonic))
+    monkeypatch.setattr("rankfall._progress.time", SimpleNamespace(monotonic=clock.monotonic))
     return clock
 
 

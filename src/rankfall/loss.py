@@ -14,8 +14,8 @@ import numpy as np
 from jax.scipy.special import logsumexp
 from jaxtyping import Float
 
-from rankfall.naming import unknown
-from rankfall.precision import Array, in_float64
+from rankfall._naming import unknown
+from rankfall._precision import Array, in_float64
 
 Outputs = Float[Array, "n *outputs"]
 Targets = Float[Array, "n *targets"]  # a column may stand for a vector; classes are a vector

@@ -18,8 +18,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from rankfall.naming import unknown
-from rankfall.precision import Array, in_float64, is_traced
+from rankfall._naming import unknown
+from rankfall._precision import Array, in_float64, is_traced
 
 Widths = Sequence[int]
 

@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import TypeVar
 
-from rankfall import progress as progress_module
-from rankfall.cores import THREADS, cores
-from rankfall.progress import PAUSE, progress
+from rankfall import _progress as progress_module
+from rankfall._cores import THREADS, cores
+from rankfall._progress import PAUSE, progress
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 import xarray as xr
 
-from rankfall.atomic import atomically
+from rankfall._atomic import atomically
 from rankfall.measure import Measure, matrix_layers
 from rankfall.network import Identity, Network
 from rankfall.outcome import Outcome, Statistics

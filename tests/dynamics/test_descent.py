@@ -8,10 +8,10 @@ import optax
 import pytest
 
 from rankfall import Data, DescentWarning, Network, Trajectory, every
+from rankfall._precision import float64
 from rankfall.data import symmetric_sine
 from rankfall.dynamics._descent.shuffle import permutation
 from rankfall.outcome import Outcome
-from rankfall.precision import float64
 from tests.dynamics.paced import SHORT, paced
 
 descent = paced()
@@ -271,7 +271,7 @@ def test_an_interrupted_run_keeps_what_it_reached_and_can_be_resumed(monkeypatch
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("rankfall.progress.Progress.update", interrupt)
+        patch.setattr("rankfall._progress.Progress.update", interrupt)
         part = paced(ONE_STEP)(START, SINE, "square", 0.01, 50, **ADAM)
     assert part.statistics.steps == 26
     assert part.outcome is Outcome.INTERRUPTED
@@ -317,7 +317,7 @@ def test_the_settings_of_a_run_are_the_same_in_every_process(tmp_path):
 
 def test_the_first_piece_is_one_step_since_nobody_knows_how_long_it_takes(monkeypatch):
     seen = []
-    monkeypatch.setattr("rankfall.progress.Progress.update", lambda self, done, note: seen.append(done))
+    monkeypatch.setattr("rankfall._progress.Progress.update", lambda self, done, note: seen.append(done))
     descent(START, SINE, "square", 0.01, 1000, record=[1000], show=False)
     assert seen[0] == 1 / 1000
     assert seen[-1] == 1

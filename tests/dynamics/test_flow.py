@@ -228,7 +228,7 @@ def test_an_interrupt_keeps_what_was_reached(monkeypatch):
     def interrupt(self, fraction, note=""):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rankfall.progress.Progress.update", interrupt)
+    monkeypatch.setattr("rankfall._progress.Progress.update", interrupt)
     run = run_one_sample(time=10.0)
     assert run.outcome is Outcome.INTERRUPTED
     assert run.time[-1] > 0

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from rankfall import Data, LossBased, Network, Trajectory, every
+from rankfall._precision import float64
 from rankfall.data import gaussian_mixture
 from rankfall.outcome import Outcome
-from rankfall.precision import float64
 from tests.dynamics.paced import SHORT, paced
 
 descent = paced()

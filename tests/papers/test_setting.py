@@ -10,9 +10,9 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
+from rankfall._identity import stable_name
 from rankfall.data import Data
 from rankfall.data import mnist as digits
-from rankfall.identity import stable_name
 from rankfall.papers.lab import (
     Claim,
     Experiment,

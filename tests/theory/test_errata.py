@@ -13,8 +13,8 @@ import pytest
 from scipy.integrate import quad, solve_ivp
 
 import rankfall as rf
+from rankfall._precision import float64
 from rankfall.data import six_points
-from rankfall.precision import float64
 from rankfall.theory import time_course
 
 SLOPES = (0.0, 0.3, 1.0)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import rankfall as rf
+from rankfall._precision import float64
 from rankfall.loss import named
 from rankfall.measure import conserved_layers, with_weights
 from rankfall.network import moving
-from rankfall.precision import float64
 from rankfall.theory.mathematics.decomposition import (
     path_activity,
     path_coefficients,

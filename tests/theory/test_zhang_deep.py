@@ -4,7 +4,7 @@ import pytest
 from scipy.integrate import quad, solve_ivp
 
 import rankfall as rf
-from rankfall.precision import float64
+from rankfall._precision import float64
 from rankfall.theory import RESULTS, assessed
 from rankfall.theory.core.situation import Situation
 from rankfall.theory.mathematics.deep_form import (

@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from pathlib import Path
 from typing import Any
 
-from rankfall.atomic import atomically
+from rankfall._atomic import atomically
 from rankfall.certificates import check
 from rankfall.certificates._problem import Point, Problem
 

@@ -60,7 +60,7 @@ def file_name(text: str) -> str:
 
 def _found(data: str, label: str | None, options: list[str]) -> "Data":
     from rankfall import data as sets
-    from rankfall.naming import unknown
+    from rankfall._naming import unknown
 
     if data.endswith(ENDINGS) or (data not in sets.real_sets() and Path(data).exists()):
         if options:
@@ -80,7 +80,7 @@ def _found(data: str, label: str | None, options: list[str]) -> "Data":
 def _prepared(data: "Data", preparation: str) -> "Data":
     """The data after one preparation, such as `pair=0,1`."""
     from rankfall import data as sets
-    from rankfall.naming import unknown
+    from rankfall._naming import unknown
 
     name, _, values = preparation.partition("=")
     if name not in PREPARATIONS:

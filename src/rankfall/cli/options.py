@@ -37,8 +37,8 @@ def network_of(
     homogeneous: bool = False,
 ) -> "Network":
     """The network to start from; a homogeneous one has at most a bias in its first layer."""
+    from rankfall._naming import unknown
     from rankfall.loss import named
-    from rankfall.naming import unknown
     from rankfall.network import Network
 
     if init not in INITS:

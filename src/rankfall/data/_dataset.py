@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from rankfall.precision import is_traced
+from rankfall._precision import is_traced
 
 
 class Data(eqx.Module):

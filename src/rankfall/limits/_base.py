@@ -9,6 +9,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
+from rankfall._progress import progress
 from rankfall.certificates import Certificate, Problem, inseparable
 from rankfall.data import Data
 from rankfall.dynamics import Reduction
@@ -20,7 +21,6 @@ from rankfall.limits._result import Limit
 from rankfall.limits._verdict import Verdict
 from rankfall.loss import Loss
 from rankfall.network import Network, with_origin
-from rankfall.progress import progress
 from rankfall.trajectory import versions
 
 RETRY = 1.2  # the certificate is tried again when the clock has grown by this factor,

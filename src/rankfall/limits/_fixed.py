@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
+from rankfall._progress import Progress, progress
 from rankfall.certificates import Missing, optimal, rank, stable_rank
 from rankfall.dynamics import FlowWarning, flow
 from rankfall.dynamics.exact import Piece, Stalled, Walk
@@ -23,7 +24,6 @@ from rankfall.limits._proof import Proof, document_of, prove, proved_point
 from rankfall.limits._result import Limit
 from rankfall.limits._verdict import Verdict
 from rankfall.outcome import Outcome
-from rankfall.progress import Progress, progress
 
 LARGE = 20_000  # pairs of neuron and sample up to which every kink is met exactly
 LOOSE = 1e-4  # the tolerance of the adaptive flow for larger ones

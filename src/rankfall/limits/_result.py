@@ -13,7 +13,7 @@ import jax
 import numpy as np
 import xarray as xr
 
-from rankfall.atomic import atomically
+from rankfall._atomic import atomically
 from rankfall.certificates import Certificate
 from rankfall.limits import _shown as shown
 from rankfall.limits._compare import Comparison

@@ -16,11 +16,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from rankfall._naming import unknown
+from rankfall._precision import Function, float64, in_float64
 from rankfall.data import Data, with_name
 from rankfall.loss import Loss
-from rankfall.naming import unknown
 from rankfall.network import Network, with_origin
-from rankfall.precision import Function, float64, in_float64
 
 RECORDED = ("network", "data", "loss", "start")
 

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from rankfall._precision import Array
 from rankfall.data import Data
 from rankfall.loss import Loss, named
 from rankfall.measure._core import compiled, measured
 from rankfall.network import Network, moving
-from rankfall.precision import Array
 
 
 @measured("loss", invariant=True)

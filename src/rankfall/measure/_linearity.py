@@ -6,11 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from rankfall._precision import Array
 from rankfall.data import Data
 from rankfall.measure._core import measured
 from rankfall.measure._fit import norm
 from rankfall.network import Network
-from rankfall.precision import Array
 
 
 @measured("fraction of the output explained by a linear map", invariant=True)

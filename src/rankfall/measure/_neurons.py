@@ -6,10 +6,10 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Bool, Float, Int
 
+from rankfall._precision import Array
 from rankfall.data import Data
 from rankfall.measure._core import compiled, measured
 from rankfall.network import Identity, Network
-from rankfall.precision import Array
 
 
 @compiled

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from rankfall._precision import Array
 from rankfall.measure._core import Warm, compiled, measured
 from rankfall.measure._matrix import RANK
 from rankfall.network import Network
-from rankfall.precision import Array
 
 
 def matrix_layers(network: Network) -> list[int]:

@@ -8,7 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from rankfall.naming import unknown
+from rankfall._naming import unknown
+from rankfall.papers._own import paper_in
 from rankfall.papers.lab import (
     VERDICTS,
     Check,
@@ -26,7 +27,6 @@ from rankfall.papers.lab import (
     seed_lines,
     with_certificates,
 )
-from rankfall.papers.own import paper_in
 from rankfall.theory.core import Source
 
 PAPERS = ("zhang", "frei", "le", "sun", "kou", "lyu", "boursier", "phuong", "timor", "min")

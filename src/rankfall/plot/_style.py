@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from rankfall.atomic import atomically
+from rankfall._atomic import atomically
 
 INK, GUIDE = "#111111", "#808080"  # text, axes and theory; lines that only guide the eye
 PALETTE = (

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from rankfall.atomic import atomically
+from rankfall._atomic import atomically
 from rankfall.papers.lab import Outcome
 from rankfall.papers.reproduction import choose, environment, found_at_other_settings, found_before
 from rankfall.report._markdown import counts_table, table

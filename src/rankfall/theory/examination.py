@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from rankfall._progress import progress
 from rankfall.data import Data
 from rankfall.dynamics import check_fit
 from rankfall.loss import Loss, named
 from rankfall.network import Network
-from rankfall.progress import progress
 from rankfall.theory.core.assessment import Assessed, Assessment, Stopped, assessed
 from rankfall.theory.core.result import Result
 from rankfall.theory.core.situation import Situation

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-from rankfall.cores import cores
+from rankfall._cores import cores
 from rankfall.trajectory import Trajectory, versions
 
 

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from rankfall.cores import cores
+from rankfall._cores import cores
+from rankfall._precision import float64
 from rankfall.data import Data
 from rankfall.dynamics._descent.checkpoint import Checkpoint
 from rankfall.dynamics._descent.loop import Course, run_lanes
@@ -24,7 +25,6 @@ from rankfall.loss import Loss
 from rankfall.measure import Measure
 from rankfall.network import Network
 from rankfall.outcome import Outcome
-from rankfall.precision import float64
 from rankfall.trajectory import Trajectory
 
 

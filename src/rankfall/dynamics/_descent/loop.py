@@ -13,11 +13,11 @@ from typing import Any
 import jax
 import numpy as np
 
+from rankfall._precision import float64
+from rankfall._progress import progress
 from rankfall.dynamics._descent.pace import Pace
 from rankfall.dynamics._descent.stepper import BATCH_LOSS, Carry, Stepper
 from rankfall.outcome import Outcome
-from rankfall.precision import float64
-from rankfall.progress import progress
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from rankfall.progress import PAUSE
+from rankfall._progress import PAUSE
 
 
 @dataclass(frozen=True)

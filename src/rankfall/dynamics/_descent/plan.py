@@ -8,12 +8,12 @@ from typing import Any
 import jax
 import numpy as np
 
+from rankfall._identity import stable_name
 from rankfall.data import Data
 from rankfall.dynamics._descent.loss_based import LossBased
 from rankfall.dynamics._descent.stepper import Optimiser
 from rankfall.dynamics._problem import Reduction
 from rankfall.dynamics._record import Record, choose, every, linear, record_steps
-from rankfall.identity import stable_name
 from rankfall.loss import Loss, named
 from rankfall.measure import Measure
 from rankfall.network import Network

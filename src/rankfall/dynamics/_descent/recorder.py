@@ -8,12 +8,12 @@ import jax
 import numpy as np
 import xarray as xr
 
-from rankfall.cores import cores
+from rankfall._cores import cores
+from rankfall._precision import to_numpy
 from rankfall.dynamics._descent.loop import Course
 from rankfall.dynamics._descent.stepper import Stepper
 from rankfall.dynamics._problem import Reduction
 from rankfall.outcome import Outcome, Statistics
-from rankfall.precision import to_numpy
 from rankfall.trajectory import Trajectory, to_dataset, versions
 
 

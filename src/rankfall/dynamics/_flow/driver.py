@@ -12,6 +12,9 @@ import numpy as np
 import xarray as xr
 from scipy.optimize import brentq
 
+from rankfall._naming import unknown
+from rankfall._precision import float64, to_numpy
+from rankfall._progress import PAUSE, progress
 from rankfall.data import Data
 from rankfall.dynamics._flow.integrator import Integrator, State
 from rankfall.dynamics._problem import Reduction
@@ -19,11 +22,8 @@ from rankfall.dynamics._record import Record, choose, record_targets
 from rankfall.dynamics._until import Until
 from rankfall.loss import Loss, named
 from rankfall.measure import Measure
-from rankfall.naming import unknown
 from rankfall.network import Network
 from rankfall.outcome import Outcome, Statistics
-from rankfall.precision import float64, to_numpy
-from rankfall.progress import PAUSE, progress
 from rankfall.trajectory import Trajectory, to_dataset, versions
 
 CHATTER = 2  # times the halvings it takes to cross a kink to the tolerance: more is chattering

@@ -10,6 +10,9 @@ import numpy as np
 import xarray as xr
 from scipy.optimize import brentq
 
+from rankfall._naming import unknown
+from rankfall._precision import float64, to_numpy
+from rankfall._progress import progress
 from rankfall.data import Data
 from rankfall.dynamics._problem import Problem, Reduction
 from rankfall.dynamics._record import Record, choose, record_targets
@@ -25,11 +28,8 @@ from rankfall.dynamics.exact._step import Piece
 from rankfall.dynamics.exact._walk import Walk
 from rankfall.loss import Loss, named
 from rankfall.measure import Measure
-from rankfall.naming import unknown
 from rankfall.network import Network
 from rankfall.outcome import Outcome, Statistics
-from rankfall.precision import float64, to_numpy
-from rankfall.progress import progress
 from rankfall.trajectory import Trajectory, to_dataset, versions
 
 LOSSES = ("exponential", "logistic", "square")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from rankfall._identity import stable_name
+from rankfall._naming import unknown
 from rankfall.data import Data
-from rankfall.identity import stable_name
-from rankfall.naming import unknown
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

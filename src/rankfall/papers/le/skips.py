@@ -8,7 +8,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from rankfall import plot
-from rankfall.naming import unknown
+from rankfall._naming import unknown
 from rankfall.network import Network
 from rankfall.papers.lab import Claim, Experiment, at_least, at_most, seed_lines
 from rankfall.papers.le.late import (

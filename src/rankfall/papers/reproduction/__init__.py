@@ -7,10 +7,10 @@ rest on; verdicts and figures also by the text of the modules that judge and dra
 the paper's have folders of their own, side by side.
 """
 
-from rankfall.papers.reproduction.choice import Chosen, choose
-from rankfall.papers.reproduction.folder import Kept, found_at_other_settings, found_before, kept
-from rankfall.papers.reproduction.provenance import environment
-from rankfall.papers.reproduction.running import reproduce
+from rankfall.papers.reproduction._choice import Chosen, choose
+from rankfall.papers.reproduction._folder import Kept, found_at_other_settings, found_before, kept
+from rankfall.papers.reproduction._provenance import environment
+from rankfall.papers.reproduction._running import reproduce
 
 __all__ = [
     "Chosen",

@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rankfall import plot
+from rankfall._naming import unknown
 from rankfall.data import Data, orthogonal_pair, xor
 from rankfall.dynamics import exact_flow
 from rankfall.loss import square
-from rankfall.naming import unknown
 from rankfall.network import Network
 from rankfall.papers.lab import (
     Claim,

@@ -6,9 +6,9 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from rankfall._naming import unknown
 from rankfall.judge import Verdict
 from rankfall.limits import Limit
-from rankfall.naming import unknown
 from rankfall.theory.core.advice import advise
 from rankfall.theory.core.conditions import no_penalty
 from rankfall.theory.core.evidence import Evidence

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rankfall._naming import unknown
 from rankfall.judge import Interval, Verdict, at_most
-from rankfall.naming import unknown
 from rankfall.theory.core.belonging import belonging
 from rankfall.theory.core.evidence import Evidence, Unmeasurable
 from rankfall.theory.core.result import Kind, Prediction, Relation

@@ -14,11 +14,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from rankfall._precision import float64
 from rankfall.data import Data, hard_margin
 from rankfall.limits import Limit, kkt_distance, limit
 from rankfall.loss import exponential, square
 from rankfall.network import Network, moving
-from rankfall.precision import float64
 from rankfall.theory.core import conditions
 from rankfall.theory.core.evidence import Evidence, Unmeasurable
 from rankfall.theory.core.hypothesis import Condition, Hypothesis

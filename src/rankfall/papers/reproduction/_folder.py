@@ -12,7 +12,7 @@ from typing import Any
 import xarray as xr
 
 from rankfall import plot
-from rankfall.atomic import atomically
+from rankfall._atomic import atomically
 from rankfall.data import available
 from rankfall.papers.lab import (
     CERTIFICATES,
@@ -28,9 +28,9 @@ from rankfall.papers.lab import (
     module_of,
     values,
 )
-from rankfall.papers.reproduction.choice import Chosen
-from rankfall.papers.reproduction.provenance import code_below, code_of, environment
-from rankfall.papers.reproduction.task import Task
+from rankfall.papers.reproduction._choice import Chosen
+from rankfall.papers.reproduction._provenance import code_below, code_of, environment
+from rankfall.papers.reproduction._task import Task
 from rankfall.trajectory import opened
 
 MARK = "rankfall_experiment"

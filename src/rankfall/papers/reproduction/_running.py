@@ -6,9 +6,9 @@ from itertools import chain
 from pathlib import Path
 
 from rankfall.papers.lab import Outcome, Paper
-from rankfall.papers.reproduction.choice import Chosen
-from rankfall.papers.reproduction.folder import Kept, kept
-from rankfall.papers.reproduction.task import Task, run
+from rankfall.papers.reproduction._choice import Chosen
+from rankfall.papers.reproduction._folder import Kept, kept
+from rankfall.papers.reproduction._task import Task, run
 from rankfall.sweeps import sweep
 
 COMPILING = 5.0  # seconds; the first seed of each experiment goes first, and compiles for the others

@@ -11,7 +11,7 @@ import xarray as xr
 from rankfall.data import NotHere
 from rankfall.papers import paper
 from rankfall.papers.lab import told
-from rankfall.papers.reproduction.provenance import code_of
+from rankfall.papers.reproduction._provenance import code_of
 
 
 class Task(NamedTuple):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rankfall.naming import unknown
+from rankfall._naming import unknown
 from rankfall.papers import PAPERS, paper
 from rankfall.papers.lab import Experiment, Paper, in_words, parsed
 
