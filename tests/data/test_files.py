@@ -192,7 +192,7 @@ def test_labels_zero_and_one_stay_as_they_are(write):
         ("x,y\n1,2\n3,NaN\n", None, "column 'y' of .*, line 3, is NaN: remove or impute"),
         ("x,y\n-inf,2\n", None, "column 'x' of .*, line 2, is -inf"),
         ("id,x,y\ns1,1,1\n", None, "column 'id' of .*, line 2, is 's1', not a number. Remove the column"),
-        ("x,y\n1,M\n2,B\n", None, "column 'y' of .* is 'M', not a number.*yours to say: replace them by -1"),
+        ("x,y\n1,M\n2,B\n", None, "column 'y' of .* is 'M', not a number.*your choice: replace them by -1"),
         ("x;y\n1,5;1\n", None, "column 'x' of .* is '1,5': write numbers with a decimal point"),
         ('x,y\n"1,234.5",1\n', None, "column 'x' of .* is '1,234.5': write numbers .* without commas"),
     ],

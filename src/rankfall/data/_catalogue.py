@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ..naming import unknown
+from .._naming import unknown
 
 
 @dataclass(frozen=True)

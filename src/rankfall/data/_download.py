@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ..progress import Progress, progress
+from .._progress import Progress, progress
 from . import _store as store
 from ._catalogue import File, RealSet, real_set
 from ._recognise import recognise

@@ -11,7 +11,7 @@ from typing import TextIO
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
-from ..naming import closest, suggestion, unknown
+from .._naming import closest, suggestion, unknown
 from . import _formats as formats
 from ._dataset import Data
 

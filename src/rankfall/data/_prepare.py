@@ -11,7 +11,7 @@ from numbers import Real
 
 import numpy as np
 
-from ..naming import unknown
+from .._naming import unknown
 from ._dataset import Data
 
 BLOCK = 2**22  # numbers of a part of the inputs that is turned to float64

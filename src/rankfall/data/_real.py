@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from ..naming import suggestion
+from .._naming import suggestion
 from . import _formats as formats
 from ._catalogue import real_set
 from ._dataset import Data

@@ -24,6 +24,7 @@ from rankfall.papers.lab import (
     finished,
     guide,
     near,
+    number_word,
 )
 
 CLASSES = 10
@@ -344,7 +345,9 @@ def _on_accuracy(setting: Setting, start: Start, default: Start) -> tuple[Claim,
     return (
         Claim(
             id="equal-accuracy",
-            sentence=f"After {epoch} epochs the two starts are within three points of test accuracy.",
+            sentence=(
+                f"After {number_word(epoch)} epochs the two starts are within three points of test accuracy."
+            ),
             source="rankfall",
             metric=f"test accuracy at epoch {epoch}, {start.size} − default",
             measure=lambda runs: _apart(runs, (start, default), epoch),

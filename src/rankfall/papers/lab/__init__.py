@@ -14,6 +14,7 @@ from rankfall.judge import (
 from rankfall.papers.lab._checks import (
     all_certified,
     all_reached,
+    number_word,
     orthogonal_enough,
     power_law,
     scientific,
@@ -71,6 +72,7 @@ __all__ = [
     "judged_rows",
     "module_of",
     "near",
+    "number_word",
     "orthogonal_enough",
     "packed",
     "parsed",

@@ -49,6 +49,14 @@ def superscript(number: float) -> str:
     return str(round(number)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
+def number_word(count: int) -> str:
+    """A number as it stands in a sentence: "three"."""
+    words = dict(
+        enumerate(("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"), 1)
+    )
+    return (words | {100: "a hundred"}).get(count, str(count))
+
+
 def power_law(x: ArrayLike, y: ArrayLike, axis: int = 0) -> np.ndarray:
     """The exponents b of y = c x^b along an axis, by least squares in the logarithms.
 

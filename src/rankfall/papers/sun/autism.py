@@ -9,7 +9,17 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from rankfall.data import Data, autism
-from rankfall.papers.lab import Check, Claim, Experiment, Verdict, at_least, at_most, near, scientific
+from rankfall.papers.lab import (
+    Check,
+    Claim,
+    Experiment,
+    Verdict,
+    at_least,
+    at_most,
+    near,
+    number_word,
+    scientific,
+)
 from rankfall.papers.sun.genes import Genes, run_genes
 from rankfall.papers.sun.readings import (
     FAST,
@@ -20,7 +30,6 @@ from rankfall.papers.sun.readings import (
     ends,
     listed,
     no_gradient,
-    number,
     rise_between,
     smallest,
 )
@@ -164,7 +173,7 @@ def _on_leaky(setting: Setting) -> tuple[Claim, ...]:
 
 def _on_curves(setting: Setting) -> Iterator[Claim]:
     """The shape of the curves."""
-    count = number(len(setting.values) * len(setting.slopes))
+    count = number_word(len(setting.values) * len(setting.slopes))
     yield Claim(
         id="fall-rise-fall",
         sentence="Each curve of the stable rank falls, rises, and falls again.",
@@ -261,7 +270,7 @@ def _as_printed(setting: Setting) -> Iterator[Claim]:
         yield Claim(
             id="autism-printed-collapse",
             sentence=(
-                f"As printed the stable rank is near 1 after {number(setting.early)} epochs, at every "
+                f"As printed the stable rank is near 1 after {number_word(setting.early)} epochs, at every "
                 "initial scale."
             ),
             source="rankfall",

@@ -9,7 +9,7 @@ import xarray as xr
 
 from rankfall.data import Data
 from rankfall.dynamics import descent
-from rankfall.papers.lab import Claim, at_least, at_most, finished
+from rankfall.papers.lab import Claim, at_least, at_most, finished, number_word
 from rankfall.papers.sun.readings import (
     MEASURES,
     Reading,
@@ -18,7 +18,6 @@ from rankfall.papers.sun.readings import (
     as_run,
     by_epoch,
     ends,
-    number,
 )
 
 CURVE = "how well a printed curve can be read"
@@ -71,7 +70,7 @@ def _trained(
 
 def epochs_of(setting: Images) -> str:
     """How long the runs are, in a sentence."""
-    return f"{number(setting.epochs)} epoch{'s' if setting.epochs != 1 else ''}"
+    return f"{number_word(setting.epochs)} epoch{'s' if setting.epochs != 1 else ''}"
 
 
 def smaller_lower(name: str, setting: Images, source: str, because: str) -> Claim:

@@ -9,7 +9,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from rankfall.data import Data, mnist
-from rankfall.papers.lab import Claim, Experiment, Verdict, at_least, at_most, near, scientific
+from rankfall.papers.lab import Claim, Experiment, Verdict, at_least, at_most, near, number_word, scientific
 from rankfall.papers.sun.images import CURVE, Images, epochs_of, no_trace, run_images, smaller_lower
 from rankfall.papers.sun.readings import (
     TEN_CLASSES,
@@ -20,7 +20,6 @@ from rankfall.papers.sun.readings import (
     ends,
     first_gradient,
     no_gradient,
-    number,
 )
 
 # Read off Fig. 6.
@@ -115,7 +114,7 @@ def _on_the_ends(setting: Setting) -> Iterator[Claim]:
     at = f"stable ranks of {', '.join(map(str, others))} and {last}" if others else f"a stable rank of {last}"
     yield Claim(
         id="mnist-ends",
-        sentence=f"With ReLU the {number(len(setting.known))} runs end at {at}.",
+        sentence=f"With ReLU the {number_word(len(setting.known))} runs end at {at}.",
         source="section 5, Fig. 6, read off",
         metric=(
             f"stable rank of W₁ after {epochs_of(setting)} / that of the figure, mean of the draws, as run"
@@ -192,11 +191,13 @@ def _on_more(setting: Setting) -> Iterator[Claim]:
 
 def _as_printed(setting: Setting) -> Iterator[Claim]:
     """The reading of the text."""
-    count = number(len(setting.values))
+    count = number_word(len(setting.values))
     if setting.known:
         yield Claim(
             id="mnist-printed-ends",
-            sentence=f"As printed, too, the {number(len(setting.known))} runs end where the figure does.",
+            sentence=(
+                f"As printed, too, the {number_word(len(setting.known))} runs end where the figure does."
+            ),
             source="rankfall: Fig. 6 in the reading of the text",
             metric=(
                 f"stable rank of W₁ after {epochs_of(setting)} / that of the figure, mean of the draws, "

@@ -14,7 +14,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from rankfall.data import Data, gordon, neuroblastoma, standardise
-from rankfall.papers.lab import Claim, Experiment, Verdict, at_least, at_most, scientific
+from rankfall.papers.lab import Claim, Experiment, Verdict, at_least, at_most, number_word, scientific
 from rankfall.papers.sun.genes import Genes, run_genes
 from rankfall.papers.sun.readings import (
     FAST,
@@ -25,7 +25,6 @@ from rankfall.papers.sun.readings import (
     ends,
     listed,
     no_gradient,
-    number,
     smallest,
 )
 
@@ -101,8 +100,8 @@ def _largest_lowest(setting: Setting, name: str, source: str, reading: Reading) 
     return Claim(
         id=name,
         sentence=(
-            f"{_with(reading)} ReLU the largest of the {number(len(setting.values))} initial scales ends at "
-            "the lowest stable rank."
+            f"{_with(reading)} ReLU the largest of the {number_word(len(setting.values))} initial scales "
+            "ends at the lowest stable rank."
         ),
         source=source,
         metric=f"{_above(setting, LARGEST)}, after {setting.epochs_of(reading)} epochs, {reading}",
@@ -131,7 +130,7 @@ def _with(reading: Reading) -> str:
 
 def _above(setting: Setting, which: int) -> str:
     others = len(setting.values) - 1
-    rest = "the other" if others == 1 else f"the lowest of the other {number(others)}"
+    rest = "the other" if others == 1 else f"the lowest of the other {number_word(others)}"
     return f"stable rank at {scientific(setting.values[which])} minus {rest}"
 
 
@@ -159,7 +158,7 @@ def _on_all_curves(setting: Setting, data: str, source: str) -> tuple[Claim, ...
         ),
         Claim(
             id=f"{data}-all-converge",
-            sentence=f"All {number(len(setting.values))} initial scales reach convergence.",
+            sentence=f"All {number_word(len(setting.values))} initial scales reach convergence.",
             source=source.format("Fig. 2"),
             metric=(
                 "change of the stable rank of each curve over the last tenth of the run, as a part of it, "

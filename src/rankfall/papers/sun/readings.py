@@ -14,7 +14,7 @@ from scipy.special import softmax
 from rankfall import plot
 from rankfall.data import Data
 from rankfall.network import Network
-from rankfall.papers.lab import Claim, at_most, scientific
+from rankfall.papers.lab import Claim, at_most, number_word, scientific
 from rankfall.trajectory import Trajectory
 
 VALUES = (1e-5, 5e-5, 1e-4, 5e-4, 1e-3)  # section 5, of all figures
@@ -95,18 +95,10 @@ def as_published(setting: Any, *names: str) -> bool:
     return all(getattr(setting, name) == getattr(usual, name) for name in names)
 
 
-def number(count: int) -> str:
-    """A number as it stands in a sentence: "three"."""
-    words = dict(
-        enumerate(("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"), 1)
-    )
-    return (words | {100: "a hundred"}).get(count, str(count))
-
-
 def smallest(setting: Scales, called: str = "initial scale") -> str:
     """The small initial scales in a sentence: "three smallest initial scales"."""
     count = len(setting.small)
-    return f"smallest {called}" if count == 1 else f"{number(count)} smallest {called}s"
+    return f"smallest {called}" if count == 1 else f"{number_word(count)} smallest {called}s"
 
 
 def listed(values: Sequence[float]) -> str:

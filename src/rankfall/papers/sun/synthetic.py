@@ -20,9 +20,10 @@ from rankfall.papers.lab import (
     between,
     finished,
     guide,
+    number_word,
     seed_lines,
 )
-from rankfall.papers.sun.readings import Scales, as_published, listed, number
+from rankfall.papers.sun.readings import Scales, as_published, listed
 
 # The stable ranks at epoch 5000 for each value, read off the printed figure.
 READ_OFF = {1e-5: 1.82, 5e-5: 1.84, 1e-4: 1.86, 5e-4: 2.26, 1e-3: 3.06}
@@ -171,7 +172,7 @@ def _on_readings(setting: Setting) -> tuple[Claim, ...]:
     if not setting.known:
         return ()
     range_of_draws = between(-0.1, 1.1, "the range of the draws, a tenth wider: a curve is read off to that")
-    count = number(len(setting.known))
+    count = number_word(len(setting.known))
     metric = "place of the printed stable rank in the range over the seeds (0 to 1), for each value"
     return (
         Claim(
