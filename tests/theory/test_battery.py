@@ -62,11 +62,9 @@ def test_each_hypothesis_of_a_result_has_an_id_of_its_own(name):
 
 # Results ask for these in several ways, and the name says in which.
 ASKED_IN_SEVERAL_WAYS = {
-    "activated",
     "aligned",
     "learned",
     "near-orthogonal",
-    "not-opposite",
     "short-steps",
     "small-start",
 }

@@ -31,7 +31,7 @@ from rankfall.theory.results.phuong_separable import LEARNERS, class_margins, le
 from rankfall.trajectory import Trajectory
 
 MU = Condition("mu", "mu: least y_i y_j cos(x_i, x_j)")
-NOT_OPPOSITE = Condition("not-opposite", "no neuron along the sum of the other class: least 1 - cosine")
+NOT_OPPOSITE = Condition("no-opposite-neuron", "no neuron along the sum of the other class: least 1 - cosine")
 SORTED_EARLY = Condition("sorted-early", "small start: time to sort / early phase")
 
 ACTIVE = 1e-7  # a cosine with a sample below this is none: neurons die at a kink

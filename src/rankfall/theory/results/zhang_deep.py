@@ -32,7 +32,7 @@ from rankfall.theory.results.zhang_equivalence import HYPERPLANE
 from rankfall.trajectory import Trajectory
 
 DEEP = Condition("deep", "three layers or more")
-ACTIVATED = Condition("activated", "an activation after every hidden layer")
+ACTIVATED = Condition("layers-activated", "an activation after every hidden layer")
 RELU_OR_LINEAR = Condition("relu-or-linear", "ReLU or linear")
 LINEAR_TARGET = Condition("linear-target", "linear target: the share that is not")
 WIDE = Condition("wide", "neurons in each hidden layer")
