@@ -1067,6 +1067,7 @@ def test_a_search_interrupted_on_the_command_line_is_kept(rankfall, tmp_path):
 # rankfall reproduce
 
 
+@pytest.mark.slow
 def test_reproduce_runs_a_figure_in_other_processes_and_writes_the_page(rankfall, tmp_path):
     answer = rankfall("reproduce", "zhang", "--figure", 2)
     assert answer.code == 0
@@ -1084,6 +1085,7 @@ def test_reproduce_runs_a_figure_in_other_processes_and_writes_the_page(rankfall
     assert "(from the cache)" in rankfall("reproduce", "--claim", claims[0]["id"]).out
 
 
+@pytest.mark.slow
 def test_reproduce_interrupted_has_exit_code_3_and_loses_nothing_that_was_finished(
     rankfall, tmp_path, ctrl_c
 ):

@@ -546,6 +546,7 @@ def decimal(value):
     return Decimal(Fraction(value).numerator) / Decimal(Fraction(value).denominator)
 
 
+@pytest.mark.slow
 def test_exactly_what_follows_from_the_definitions_and_the_theorem_is_accepted():
     rng, counts = (
         np.random.default_rng(0),
@@ -646,6 +647,7 @@ def rank_of(rows):
     return found
 
 
+@pytest.mark.slow
 def test_what_is_accepted_of_coarse_enclosures_holds_for_the_exact_point():
     rng, counts = np.random.default_rng(1), dict.fromkeys(("kkt", "stays", "rank", "stable rank", "near"), 0)
     with localcontext() as context:

@@ -399,6 +399,7 @@ def test_small_certificates_hold_and_make_every_claim(in_javascript, small):
     assert {claim["claim"] for each in small.values() for claim in each["claims"]} == set(check.CLAIMS)
 
 
+@pytest.mark.slow
 def test_the_checkers_agree_on_thousands_of_mutated_certificates(in_javascript, small):
     rng = np.random.default_rng(0)
     cases = [case for name, each in small.items() for case in mutants(name, each, rng)]

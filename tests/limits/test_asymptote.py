@@ -249,6 +249,7 @@ def test_a_random_problem_is_certified_and_the_flow_goes_there_or_the_limit_says
         assert all(found.missing)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40, derandomize=True, phases=[Phase.generate])
 @given(st.data())
 def test_no_small_lattice_problem_is_too_degenerate(draw):

@@ -450,6 +450,7 @@ def test_leaps_cross_the_friendly_kinks_that_the_flow_crosses():
     np.testing.assert_allclose(found.W, exact.W, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_printed_weights_of_a_certified_limit_are_as_exact_as_floats_can_be():
     """A column that is 1000 times the other: sums cancel, and the exact numbers are rounded only once."""
     case = problem(200, 1252)

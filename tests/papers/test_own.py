@@ -81,6 +81,7 @@ def test_a_file_of_ones_own_is_run_judged_kept_and_shown_like_any_paper(mine, tm
     assert again.news == "from the cache"
 
 
+@pytest.mark.slow
 def test_it_runs_at_another_setting_and_by_the_id_of_its_claim(mine, tmp_path):
     (outcome,) = reproduced(mine, tmp_path / "report", claim="mine/small", changes=["n=100"])
     assert outcome.experiment.differs == "n = 100 (paper: 3)"
@@ -244,6 +245,7 @@ def test_an_error_in_a_function_of_the_users_is_a_sentence_with_its_line(
         list(reproduce(choose(str(file)), tmp_path / "report", executor=threads, show=False))
 
 
+@pytest.mark.slow
 def test_on_the_command_line_it_is_one_sentence_and_exit_code_2(with_mistake, tmp_path):
     file = with_mistake("setting.n, seed", "setting.m, seed")
     command = ["-m", "rankfall", "reproduce", str(file), "--out", str(tmp_path / "report"), "--workers", "1"]
@@ -262,6 +264,7 @@ def test_what_is_not_possible_at_another_setting_is_told(with_mistake):
         choose(str(other), claim="small-3", changes=["n=7"])
 
 
+@pytest.mark.slow
 def test_claims_in_a_file_that_takes_its_simulation_from_another_are_judged_anew(mine, tmp_path):
     mine.with_name("simulated.py").write_text(
         "import xarray as xr\n\n\ndef means(setting, seed):\n    return xr.Dataset({'mean': 0.0})\n"

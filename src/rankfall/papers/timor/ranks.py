@@ -188,7 +188,7 @@ def draw_ranks(setting: RankSetting, runs: xr.Dataset) -> Figure:
         plot.simulation(right, np.arange(1, len(shares) + 1), shares, "here", color=plot.PALETTE[0])
         guide(right, y=shares.mean(), color=plot.PALETTE[0])
         right.set(xlabel="repetition, sorted", title="(b) how many fit")
-        right.set(ylabel=f"share of the {setting.starts} networks that fits")
+        right.set(ylabel=f"share of {setting.starts} networks")
         right.legend(loc="lower right")
     return figure
 
