@@ -98,6 +98,7 @@ def test_the_version_is_that_of_the_package(rankfall):
     assert rankfall("--version").out == f"rankfall {importlib.metadata.version('rankfall')}\n"
 
 
+@pytest.mark.slow
 def test_a_mistake_is_one_sentence_and_exit_code_2_from_the_shell_too(tmp_path):
     words = [sys.executable, "-m", "rankfall", "reproduce", "zang"]
     answer = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
@@ -1126,6 +1127,7 @@ PAPER = Paper("mine", "Identities", Source("Me", 2026, "unpublished"), (other,))
 """
 
 
+@pytest.mark.slow
 def test_a_verdict_that_is_not_on_record_is_told_and_the_exit_code_is_1(rankfall, tmp_path):
     (tmp_path / "mine.py").write_text(MINE)
     answer = rankfall("reproduce", "mine.py", "--seeds", 1, "--workers", 1)

@@ -103,6 +103,7 @@ SMALL_INPUTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", SMALL_INPUTS)
 def test_what_a_hyperplane_separates_a_linear_network_is_not_said_to_leave_unseparated(problem):
     assert separation.separating_direction(problem) is not None

@@ -274,6 +274,7 @@ def test_two_processes_that_fetch_at_once_share_one_download(cache, mnist_mirror
     assert set(mnist_mirror.asked.values()) == {1}
 
 
+@pytest.mark.slow
 def test_a_killed_download_leaves_nothing_that_is_used(monkeypatch, mnist):
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))
     from benchmarks import kills

@@ -79,6 +79,7 @@ run(100_000, EAGER, checkpoint={path!r}, measures=["loss"], record=[5])
 """
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_goes_on_bit_for_bit(tmp_path):
     path = tmp_path / "run.nc"
     script = SCRIPT.format(root=str(Path(__file__).parents[2]), path=str(path))

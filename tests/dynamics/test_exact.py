@@ -604,6 +604,7 @@ def test_under_the_square_loss_a_sample_given_twice_is_one_with_the_mean_target(
     assert slides > 5
 
 
+@pytest.mark.slow
 def test_on_symmetric_data_descent_comes_as_close_as_its_step():
     # x and -x have one kink, the one above it where the other is below.
     cases = []

@@ -314,6 +314,7 @@ def test_xor_is_not_linearly_separable_and_the_limit_says_why(both):
     assert found.comparison is None
 
 
+@pytest.mark.slow
 def test_a_flow_that_comes_to_rest_with_an_error_is_not_decided():
     # One neuron a sign separates no more than two half-planes: XOR needs two of each.
     network = Network([[[1.0, 0.2], [0.3, -1.0]], [[1.0, -1.0]]], slope=0.0, trained=(True, False))
@@ -423,6 +424,7 @@ def test_several_networks_that_ran_together_have_no_one_limit():
 # Large problems: the transient to a tolerance, then along half-lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "m", "d", "slope", "seed"), [(12, 40, 30, 0.01, 3), (8, 30, 20, 0.0, 4)])
 def test_with_leaps_the_limit_is_the_same_but_its_route_is_called_approximate(n, m, d, slope, seed):
     data = rd.gaussian_mixture(n=n, dim=d, seed=seed)

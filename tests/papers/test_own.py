@@ -280,6 +280,7 @@ def test_claims_in_a_file_that_takes_its_simulation_from_another_are_judged_anew
     assert [o.rows[0].verdict for o in (first, second)] == ["reproduced", "not reproduced"]
 
 
+@pytest.mark.slow
 def test_the_paper_in_the_guide_runs_as_it_stands_there(tmp_path):
     guide = (Path(__file__).parents[2] / "docs" / "guide" / "reproduce.md").read_text(encoding="utf-8")
     (text,) = (
