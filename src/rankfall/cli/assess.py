@@ -62,7 +62,7 @@ def assess(
 
 def _examination(points: "Data", seconds: float) -> str:
     """Roughly what the size of the data means, said before the results are examined."""
-    smaller = min(points.n, points.dim)  # the margin problems have so many unknowns that matter
+    smaller = min(points.n, points.dim)  # the size of the margin problems
     guess = "seconds" if smaller <= 1_000 else "a minute or so" if smaller <= 2_000 else "many minutes"
     if points.n > 20_000:
         guess = f"{8e-9 * points.n**2:.0f} GB for each matrix of inner products, and many minutes"

@@ -59,13 +59,13 @@ def style() -> Iterator[None]:
 
 
 def panels(columns: int, rows: int = 1) -> tuple[Figure, np.ndarray]:
-    """A figure of so many panels, each of the standard size."""
+    """A figure with this many panels, each of the standard size."""
     figure, axes = plt.subplots(rows, columns, figsize=(PANEL[0] * columns, PANEL[1] * rows), squeeze=False)
     return figure, axes
 
 
 def colours(count: int) -> np.ndarray:
-    """So many colours in an order that the eye follows, in print too."""
+    """This many colours, in an order that the eye follows, in print too."""
     return plt.get_cmap("viridis")(np.linspace(0.12, 0.88, count))
 
 

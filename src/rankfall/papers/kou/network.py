@@ -40,7 +40,7 @@ class NearlyOrthogonal:
 
     @property
     def dim(self) -> int:
-        """The number of features: 20, more where so many nearly orthogonal inputs would not fit."""
+        """The number of features: 20, or more where n nearly orthogonal inputs need more."""
         return max(20, 2 * self.n)
 
     def data(self, seed: int) -> Data:

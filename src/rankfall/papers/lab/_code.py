@@ -6,7 +6,7 @@ The source is read, not run. Imports are followed: of a package, to the modules 
 that are asked for. The digest is that of the syntax tree, without docstrings, messages of exceptions, and
 what says only how claims are judged and figures drawn: the functions that an experiment names for it, and
 private ones that nothing else uses. It is coarse: whatever else changes in a module, all runs that rest on
-the module are made anew.
+the module are run again.
 """
 
 import ast
