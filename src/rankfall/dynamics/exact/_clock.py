@@ -56,6 +56,10 @@ class Clock(ABC):
         """The same now."""
         return _exp(self.log_time)
 
+    def put(self, now: float, log_time: float, other: float) -> None:
+        """Show these times."""
+        self.now, self.log_time = now, log_time
+
     def go(self, piece: Piece, theta: float) -> None:
         """Go to a place in the next step."""
         self.log_time = self.log_time_at(piece, theta)
@@ -90,6 +94,11 @@ class TimeClock(Clock):
     def other(self) -> float:
         """The loss clock s now."""
         return self._s
+
+    def put(self, now: float, log_time: float, other: float) -> None:
+        """Show these times."""
+        super().put(now, log_time, other)
+        self._s = other
 
     def go(self, piece: Piece, theta: float) -> None:
         """Go to a place in the next step."""

@@ -45,6 +45,7 @@ class Region:
         self._samples = np.full((len(side), 2), len(x))
         self._response = np.zeros((len(side), 2, len(x)))
         self._reach = np.ones(side.shape)
+        self._stale: set[int] = set()  # neurons whose kinks are known, and their responses not yet
 
     @classmethod
     def around(cls, w: np.ndarray, x: np.ndarray, slope: float, lines: np.ndarray | None) -> "Region":
@@ -69,9 +70,35 @@ class Region:
 
     def copy_kinks(self, other: "Region") -> None:
         """Hold the same kinks as another region."""
+        other._respond()
+        self._stale.clear()
         self.side, self.slopes, self.held = other.side.copy(), other.slopes.copy(), other.held.copy()
         self._samples, self._response = other._samples.copy(), other._response.copy()
         self._reach = other._reach.copy()
+
+    def put(self, neuron: int, side: np.ndarray, slopes: np.ndarray, held: np.ndarray) -> None:
+        """Give a neuron these sides and slopes, zero for the samples `held`, which are independent."""
+        self.side[neuron], self.slopes[neuron] = side, slopes
+        self.held[neuron] = False
+        self.held[neuron, held] = True
+        self._stale.add(neuron)
+
+    def _respond(self) -> None:
+        """Find the responses of neurons that have none yet."""
+        while self._stale:
+            neuron = self._stale.pop()
+            self._hold(neuron, np.flatnonzero(self.held[neuron]))
+
+    def _hold(self, neuron: int, kept: np.ndarray) -> None:
+        if len(kept) > self._samples.shape[1]:
+            self._make_room(2 * len(kept))
+        self._samples[neuron] = len(self.x)
+        self._response[neuron] = 0.0
+        if len(kept):
+            self._samples[neuron, : len(kept)] = kept
+            self._response[neuron, : len(kept)] = response(kept, self.x)
+            reach = np.abs(self._response[neuron, : len(kept)]) @ self.slopes[neuron]
+            self._reach[neuron, kept] = np.maximum(reach, np.finfo(float).tiny)
 
     def place(self, neuron: int, samples: np.ndarray, slopes: np.ndarray) -> None:
         """Give a neuron these slopes on all samples; of the `samples` hold those with a slope inside."""
@@ -84,15 +111,8 @@ class Region:
         self.slopes[neuron, kept] = 0.0
         self.held[neuron] = False
         self.held[neuron, kept] = True
-        if len(kept) > self._samples.shape[1]:
-            self._make_room(2 * len(kept))
-        self._samples[neuron] = len(self.x)
-        self._response[neuron] = 0.0
-        if len(kept):
-            self._samples[neuron, : len(kept)] = kept
-            self._response[neuron, : len(kept)] = response(kept, self.x)
-            reach = np.abs(self._response[neuron, : len(kept)]) @ self.slopes[neuron]
-            self._reach[neuron, kept] = np.maximum(reach, np.finfo(float).tiny)
+        self._stale.discard(neuron)
+        self._hold(neuron, kept)
 
     def pulls(self, r: np.ndarray, neurons: np.ndarray | slice = slice(None)) -> np.ndarray:
         """The pulls u (..., m, n) of all pairs (or of some neurons), from those of the samples (..., n)."""
@@ -100,6 +120,7 @@ class Region:
 
     def pulls_each(self, r: np.ndarray, neurons: np.ndarray | slice = slice(None)) -> np.ndarray:
         """The same where every neuron has its own pulls of the samples (..., m, n)."""
+        self._respond()
         u = r * self.slopes[neurons]
         samples = self._samples[neurons]
         rows, places = np.nonzero(samples < len(self.x))
@@ -134,6 +155,7 @@ class Region:
         If all pulls r change by no more than the factor 1 + d, the pair stays as long as 2 d / (1 - d) max
         |r| is less than what is returned.
         """
+        self._respond()
         some, place = np.unique(neurons, return_inverse=True)
         u, r, _ = self.by_line(self.pulls(r, some), r)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -143,6 +165,7 @@ class Region:
 
     def kernel(self, a: np.ndarray) -> np.ndarray:
         r"""K (n, n), such that $f' = K r$ if the first layer alone moves."""
+        self._respond()
         n = len(self.x)
         kernel = self.gram * ((self.slopes * (a**2)[:, None]).T @ self.slopes)
         rows = np.vstack([self.gram, np.zeros(n)])
@@ -160,6 +183,7 @@ class Region:
 
         Neurons with equal slopes and kinks are one block of columns, with the root of the sum of their a^2.
         """
+        self._respond()
         keys = np.hstack([self.slopes, self.held.astype(float)])
         _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
         squares = np.bincount(group.ravel(), a**2)
@@ -185,6 +209,7 @@ class Region:
 
     def kernel_of(self, neuron: int, a: float) -> np.ndarray:
         """What one neuron adds to `kernel`."""
+        self._respond()
         p = self.slopes[neuron]
         kernel = p[:, None] * self.gram * p
         held = self._samples[neuron][self._samples[neuron] < len(self.x)]

@@ -7,6 +7,7 @@ import numpy as np
 from rankfall.dynamics.exact._clock import Clock
 from rankfall.dynamics.exact._collocation import STAGES, at
 from rankfall.dynamics.exact._events import AtRest, Hit, Stalled
+from rankfall.dynamics.exact._forward import Forward, Why, possible
 from rankfall.dynamics.exact._motion import ROUNDING, Motion, Path
 from rankfall.dynamics.exact._regions import Region, Weights
 from rankfall.dynamics.exact._step import Piece, Solved, reach_of
@@ -19,6 +20,33 @@ GONE = 1e-150  # the share of a sample that pulls no more: its margin is larger 
 NOISE = 1e-6  # the most that rounding may add to the pulls
 LOST = 10.0  # times its rounding: a sum of pulls that is smaller is none
 GROWTH = 4.0  # of the step size, at the most
+PATIENCE, LONGEST = 12, 400  # short steps without event after which long ones are tried, at first and later
+TRIALS, WORTH = 4, 8.0  # how many long steps are tried, and how much longer they must be
+
+
+class Strides:
+    """Whether long steps are taken, by collocation, or short ones by the compiled twin, and how long for.
+
+    Collocation is worth its cost where the flow is stiff: where steps without event could be longer than a
+    Taylor series allows. Where it turns out that they could not, it is tried again later and later.
+    """
+
+    def __init__(self) -> None:
+        self.long, self.patience = False, PATIENCE
+        self._short, self._count, self._hits = 0.0, 0, 0
+
+    def begin(self, short: float) -> None:
+        """Take long steps; Taylor series allowed `short` ones."""
+        self.long, self._short, self._count, self._hits = True, short, 0, 0
+
+    def taken(self, piece: Piece) -> None:
+        """A long step was taken."""
+        self._count += 1
+        self._hits = self._hits + 1 if piece.hits else 0
+        pays = piece.step >= WORTH * self._short
+        if self._hits > 1 or (self._count >= TRIALS and not pays):
+            self.long = False
+            self.patience = PATIENCE if pays else min(2 * self.patience, LONGEST)
 
 
 class Walk:
@@ -43,6 +71,8 @@ class Walk:
         self.events, self.forks = self.switching.events, self.switching.forks
         self.steps = 0
         self._next, self._calm = first, 0.0
+        self._strides = Strides()
+        self._twin = Forward(self) if possible(self) else None
 
     def begin(self) -> "Walk":
         """Let all neurons that begin at kinks take their sides."""
@@ -105,6 +135,47 @@ class Walk:
         moves = np.full(len(u), True) if motion.trains_second else motion.second != 0
         left, all_of_it = np.linalg.norm(u @ self.region.x, axis=1), np.abs(u) @ self.region.lengths
         return bool((left <= FLAT * all_of_it)[moves].all())
+
+    # Many steps
+
+    def forward(
+        self, steps: int, most: float = np.inf, log_loss: float = -np.inf, log_time: float = np.inf
+    ) -> None:
+        """Take `steps` steps, or up to the clock `most`: plain ones by the compiled twin, others here.
+
+        It ends just before a step in which the logarithm of the loss or of time reaches these values.
+        """
+        end = self.steps + steps
+        while self.steps < end and self.clock.now < most:
+            if self._twin is None or self._strides.long or self.switching.pinned:
+                if self._reaches(log_loss, log_time, most):
+                    return
+                continue
+            first = self._next if np.isfinite(self._next) else self._natural(self.present_pulls())
+            before = self.clock.now
+            why, hits, self._next = self._twin.go(
+                end - self.steps, most, first, log_loss, log_time, self._strides.patience
+            )
+            self._calm = 0.0 if hits else self._next
+            if hits:
+                self.switching.switch(hits)
+            elif why is Why.STIFF:
+                self._strides.begin(self._next if self.clock.now > before else 0.0)
+            elif why is Why.SIGN:
+                if self._reaches(log_loss, log_time, most):
+                    return
+            elif why is Why.NEAR:
+                return
+
+    def _reaches(self, log_loss: float, log_time: float, most: float) -> bool:
+        """Take a step here; not, and True, if the loss or the time is reached in it."""
+        piece = self.step(most - self.clock.now)
+        late = self.clock.log_time_at(piece, piece.cut) >= log_time
+        if late or (np.isfinite(log_loss) and piece.log_loss_at(piece.cut) <= log_loss):
+            return True
+        self.take(piece)
+        self._strides.taken(piece)
+        return False
 
     # One step
 

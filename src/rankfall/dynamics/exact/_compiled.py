@@ -1,0 +1,795 @@
+r"""The exact flow between events that need no thought, compiled: many steps in one call.
+
+A step is a Taylor series in the walk's clock, of the order that the tolerance asks for. With $u = r P$ the
+pulls of the pairs, order by order
+
+    g_j = \sum_i u_{ji} x_i,    w_j' = a_j g_j,    a_j' = w_j \cdot g_j,    f_i' = x_i \cdot (\sum_j P_{ji} a_j w_j)'
+
+are two products of the size n m k each, and the series of the pulls r follows from that of the outputs f. The
+step ends at the first root of what is watched, and the neuron there takes its side if the decision is plain.
+All else is left to the walk in NumPy, which is the naive twin of this file: several kinks at one point, a slope
+that is at its bound, inputs on one line, a neuron without output weight, and steps that are stiff.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+ORDER = 14  # of the series, at the most
+LEAST = 3  # orders that are always taken: the last two tell how long the step may be
+SAFETY = 0.85  # of the step that the last two orders allow
+TOUCH = 1e-13  # as in `_regions`
+ROUNDING = 1e-15  # as in `_motion`
+FAR = 1e4  # as in `_motion`: kinks that are so near, in units of TOUCH, take part in a decision
+INSIDE = 1e-11  # a slope this close to an end of [alpha, 1] is for the walk to judge
+DEPENDENT = 1e-6  # inputs closer than this to the span of others are for the walk as well
+GROWTH = 4.0  # of the step, at the most
+STUCK = 50  # events without progress after which the walk takes over
+
+EXPONENTIAL, LOGISTIC, SQUARE = 0, 1, 2
+CROSS, STICK, RELEASE = 0, 1, 2  # kinds of events
+KINK, UP, DOWN = 0, 1, 2  # what ends a step
+SPENT, ARRIVED, UNDECIDED, STIFF, FULL, CROWDED, NEAR, SIGN = range(8)  # why a call returns
+
+compiled = njit(cache=True, error_model="numpy", nogil=True)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(6)
+_NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
+_BINOMIAL = np.zeros((ORDER + 1, ORDER + 1))
+_BINOMIAL[:, 0] = 1.0
+for _row in range(1, ORDER + 1):
+    _BINOMIAL[_row, 1:] = _BINOMIAL[_row - 1, 1:] + _BINOMIAL[_row - 1, :-1]
+
+
+class Setting(NamedTuple):
+    """What does not change: inputs x (n, k), targets, loss, slope."""
+
+    x: np.ndarray
+    lengths: np.ndarray
+    y: np.ndarray
+    often: np.ndarray
+    weight: float
+    loss: int
+    slope: float
+    both: bool
+    bias: bool
+
+
+class State(NamedTuple):
+    """What changes: weights, sides, slopes, the kinks held (`count`, `samples`), and the time.
+
+    `basis` (m, h, k) spans the inputs of the kinks held, and `solver` @ g are minus their pulls. `gap` is how
+    far each neuron was from its nearest kink, and `way` how far it has gone since.
+    """
+
+    w: np.ndarray
+    a: np.ndarray
+    c: np.ndarray
+    side: np.ndarray
+    slopes: np.ndarray
+    count: np.ndarray
+    samples: np.ndarray
+    basis: np.ndarray
+    solver: np.ndarray
+    sizes: np.ndarray
+    gap: np.ndarray
+    way: np.ndarray
+    changed: np.ndarray
+    clock: np.ndarray  # its own, log t, the other one, the step to try next, calm steps
+
+
+class Log(NamedTuple):
+    """Events, in the order in which they happen; `number` counts them."""
+
+    clock: np.ndarray
+    log_time: np.ndarray
+    neuron: np.ndarray
+    sample: np.ndarray
+    kind: np.ndarray
+    side: np.ndarray
+    number: np.ndarray
+
+
+class Series(NamedTuple):
+    """Taylor coefficients, a row for each order."""
+
+    w: np.ndarray
+    a: np.ndarray
+    c: np.ndarray
+    g: np.ndarray
+    f: np.ndarray
+    r: np.ndarray
+    held: np.ndarray  # pulls of the kinks held (order, m, h)
+    p: np.ndarray  # the shares of the losses (exponential), or the pulls in one unit (logistic)
+    d: np.ndarray  # the logarithmic derivatives of p, or the products p (1 - p)
+    scalar: np.ndarray  # of log L, or of L in one unit
+
+
+@compiled
+def _first_pulls(setting, f, series):  # type: ignore[no-untyped-def]
+    """The pulls at outputs f, and the logarithm of the loss."""
+    n, y = len(f), setting.y
+    r, p = series.r[0], series.p[0]
+    if setting.loss == SQUARE:
+        total = 0.0
+        for i in range(n):
+            r[i] = setting.weight * setting.often[i] * (y[i] - f[i])
+            total += setting.often[i] * (f[i] - y[i]) ** 2
+        series.scalar[0] = setting.weight * total / 2
+        return np.log(max(series.scalar[0], 1e-300))
+    top, total = -np.inf, 0.0
+    for i in range(n):
+        q = y[i] * f[i]
+        log = -q
+        if setting.loss == LOGISTIC:  # log of 1 / (1 + e^q)
+            log = -q - np.log1p(np.exp(-q)) if q > 0 else -np.log1p(np.exp(q))
+        p[i] = log + np.log(setting.often[i])
+        top = max(top, p[i])
+    for i in range(n):
+        q = y[i] * f[i]
+        p[i] = np.exp(p[i] - top)
+        if setting.loss == EXPONENTIAL:
+            total += p[i]
+        else:
+            log = np.log1p(np.exp(-abs(q))) + max(-q, 0.0)
+            if q > 30.0:  # e^-q (1 - e^-q / 2)
+                total += setting.often[i] * np.exp(-q - top) * (1 - np.exp(-q) / 2)
+            else:
+                total += setting.often[i] * log * np.exp(-top)
+    if setting.loss == EXPONENTIAL:
+        for i in range(n):
+            p[i] /= total
+            r[i] = y[i] * p[i]
+        series.scalar[0] = top + np.log(total) + np.log(setting.weight)
+        return series.scalar[0]
+    for i in range(n):
+        r[i] = y[i] * p[i] / total
+    series.scalar[0], series.scalar[ORDER + 1] = total, top
+    return top + np.log(total) + np.log(setting.weight)
+
+
+@compiled
+def _next_pulls(setting, series, o):  # type: ignore[no-untyped-def]
+    """The pulls of order o + 1, from the outputs up to that order."""
+    n, y, f, r, p, d = len(setting.y), setting.y, series.f, series.r, series.p, series.d
+    if setting.loss == SQUARE:
+        for i in range(n):
+            r[o + 1, i] = -setting.weight * setting.often[i] * f[o + 1, i]
+        return
+    if setting.loss == EXPONENTIAL:  # p' = p (-q' + sum p q')
+        mean = 0.0
+        for s in range(o + 1):
+            for i in range(n):
+                mean += p[s, i] * (o - s + 1) * y[i] * f[o - s + 1, i]
+        for i in range(n):
+            d[o, i] = mean - (o + 1) * y[i] * f[o + 1, i]
+            p[o + 1, i] = 0.0
+        for s in range(o + 1):
+            for i in range(n):
+                p[o + 1, i] += p[s, i] * d[o - s, i]
+        for i in range(n):
+            p[o + 1, i] /= o + 1
+            r[o + 1, i] = y[i] * p[o + 1, i]
+        series.scalar[o + 1] = -mean / (o + 1)
+        return
+    unit = np.exp(series.scalar[ORDER + 1])
+    for i in range(n):  # p' = -p (1 - sigma) q', sigma = p unit / often
+        square = 0.0
+        for s in range(o + 1):
+            square += p[s, i] * p[o - s, i]
+        d[o, i] = p[o, i] - square * unit / setting.often[i]
+    total = 0.0
+    for i in range(n):
+        p[o + 1, i] = 0.0
+    for s in range(o + 1):
+        for i in range(n):
+            rate = (o - s + 1) * y[i] * f[o - s + 1, i]
+            p[o + 1, i] -= d[s, i] * rate
+            total -= p[s, i] * rate
+    series.scalar[o + 1] = total / (o + 1)
+    for i in range(n):
+        p[o + 1, i] /= o + 1
+        value = y[i] * p[o + 1, i]
+        for s in range(1, o + 2):
+            value -= series.scalar[s] * r[o + 1 - s, i]
+        r[o + 1, i] = value / series.scalar[0]
+
+
+@compiled
+def _outputs(setting, state, weighted, room, f):  # type: ignore[no-untyped-def]
+    """f_i = x_i . sum_j P_ji (a_j w_j), without the bias."""
+    np.dot(state.slopes.T, weighted, room)
+    n, k = setting.x.shape
+    for i in range(n):
+        value = 0.0
+        for l in range(k):
+            value += setting.x[i, l] * room[i, l]
+        f[i] = value
+
+
+@compiled
+def _derivatives(setting, state, series, o, h, room, weighted):  # type: ignore[no-untyped-def]
+    """From the pulls of order o to weights and outputs of order o + 1, in units of the step h."""
+    x, (n, k), m = setting.x, setting.x.shape, len(state.a)
+    r, g, w, a = series.r[o], series.g[o], series.w, series.a
+    for i in range(n):
+        for l in range(k):
+            room[i, l] = r[i] * x[i, l]
+    np.dot(state.slopes, room, g)
+    for j in range(m):
+        for s in range(state.count[j]):
+            pull, along = 0.0, 0.0
+            for l in range(k):
+                pull -= state.solver[j, s, l] * g[j, l]
+            series.held[o, j, s] = pull
+        for s in range(state.count[j]):
+            along = 0.0
+            for l in range(k):
+                along += state.basis[j, s, l] * g[j, l]
+            for l in range(k):
+                g[j, l] -= along * state.basis[j, s, l]
+    part = h / (o + 1)
+    for j in range(m):
+        if not setting.both:
+            for l in range(k):
+                w[o + 1, j, l] = part * state.a[j] * g[j, l]
+                weighted[j, l] = state.a[j] * w[o + 1, j, l]
+            continue
+        for l in range(k):
+            w[o + 1, j, l] = 0.0
+        a[o + 1, j] = 0.0
+        for s in range(o + 1):
+            inner = 0.0
+            for l in range(k):
+                w[o + 1, j, l] += a[s, j] * series.g[o - s, j, l]
+                inner += w[s, j, l] * series.g[o - s, j, l]
+            a[o + 1, j] += inner
+        a[o + 1, j] *= part
+        for l in range(k):
+            w[o + 1, j, l] *= part
+            weighted[j, l] = 0.0
+        for s in range(o + 2):
+            for l in range(k):
+                weighted[j, l] += a[s, j] * w[o + 1 - s, j, l]
+    _outputs(setting, state, weighted, room, series.f[o + 1])
+    if setting.bias:
+        series.c[o + 1] = part * r.sum()
+        for i in range(n):
+            series.f[o + 1, i] += series.c[o + 1]
+
+
+@compiled
+def _largest(values):  # type: ignore[no-untyped-def]
+    most = 0.0
+    for value in values:
+        most = max(most, abs(value))
+    return most
+
+
+@compiled
+def _growth(series, state, o):  # type: ignore[no-untyped-def]
+    """The weights of order o relative to themselves, at the most."""
+    most, (m, k) = 0.0, state.w.shape
+    for j in range(m):
+        moved, own = series.a[o, j] ** 2, state.a[j] ** 2
+        for l in range(k):
+            moved += series.w[o, j, l] ** 2
+            own += state.w[j, l] ** 2
+        if own > 0:
+            most = max(most, moved / own)
+    return np.sqrt(most)
+
+
+@compiled
+def _is_noise(setting, state, series, h, rtol):  # type: ignore[no-untyped-def]
+    """Are the pulls so nearly balanced that a step gathers more rounding than the tolerance allows?"""
+    total, way, size = 0.0, 0.0, 0.0
+    for i in range(len(setting.y)):
+        total += abs(series.r[0, i]) * setting.lengths[i]
+    for j in range(len(state.a)):
+        square, own = 0.0, 0.0
+        for l in range(state.w.shape[1]):
+            square += series.g[0, j, l] ** 2
+            own += state.w[j, l] ** 2
+        way, size = max(way, abs(state.a[j]) * np.sqrt(square)), max(size, own)
+    error = ROUNDING * total * _largest(state.a)
+    return h * (error - rtol * way) > rtol * np.sqrt(size)
+
+
+@compiled
+def _expand(setting, state, series, h, rtol, room, weighted):  # type: ignore[no-untyped-def]
+    """The series of a step in units of h, its order, and how many such units the tolerance allows."""
+    m, k = state.w.shape
+    for j in range(m):
+        series.a[0, j] = state.a[j]
+        for l in range(k):
+            series.w[0, j, l] = state.w[j, l]
+            weighted[j, l] = state.a[j] * state.w[j, l]
+    series.c[0] = state.c[0]
+    _outputs(setting, state, weighted, room, series.f[0])
+    series.f[0] += state.c[0]
+    _first_pulls(setting, series.f[0], series)
+    least = 1e-300
+    if setting.loss == SQUARE:
+        least = 3e-13 * setting.weight * max(_largest(series.f[0]), _largest(setting.y)) / rtol
+    whole = max(_largest(series.r[0]), least)
+    last, allowed, o = np.inf, 0.0, 0
+    while True:
+        _derivatives(setting, state, series, o, h, room, weighted)
+        if o == 0 and _is_noise(setting, state, series, h, rtol):
+            return 0, 0.0
+        _next_pulls(setting, series, o)
+        o += 1
+        rough = _largest(series.r[o]) / whole
+        if setting.both:
+            rough = max(rough, _growth(series, state, o))
+        allows = (rtol / rough) ** (1.0 / o) if rough > 0 else np.inf
+        allowed = SAFETY * min(last, allows)
+        last = allows
+        if not np.isfinite(rough):
+            return o, 0.0
+        if o == ORDER or (o >= LEAST and allowed >= 1.0):
+            return o, min(allowed, GROWTH)
+
+
+@compiled
+def _value(c, order, theta):  # type: ignore[no-untyped-def]
+    value = 0.0
+    for o in range(order, -1, -1):
+        value = value * theta + c[o]
+    return value
+
+
+@compiled
+def _first_root(c, order, most, b, work):  # type: ignore[no-untyped-def]
+    """Where a polynomial first falls below zero in [0, most]; infinity if it does not.
+
+    Bernstein coefficients bound it from below, on halves of halves until it falls on one of them.
+    """
+    power = 1.0
+    for o in range(order + 1):
+        work[0, o] = c[o] * power
+        power *= most
+    for i in range(order + 1):
+        value = 0.0
+        for l in range(i + 1):
+            value += _BINOMIAL[i, l] / _BINOMIAL[order, l] * work[0, l]
+        b[0, i] = value
+    low, high, depth = np.empty(64), np.empty(64), 1
+    low[0], high[0] = 0.0, 1.0
+    while depth:
+        depth -= 1
+        left, right = low[depth], high[depth]
+        least, falls = b[depth, 0], True
+        for i in range(order):
+            least = min(least, b[depth, i + 1])
+            falls = falls and b[depth, i + 1] < b[depth, i]
+        if least >= 0:
+            continue
+        if b[depth, 0] < 0:
+            return left * most
+        if falls or right - left < 1e-4 or depth > 60:
+            if b[depth, order] >= 0:
+                continue
+            above, below = left * most, right * most
+            theta = above + (below - above) * b[depth, 0] / (b[depth, 0] - b[depth, order])
+            for _ in range(200):
+                value = _value(c, order, theta)
+                if value >= 0:
+                    above = theta
+                else:
+                    below = theta
+                speed = 0.0
+                for o in range(order, 0, -1):
+                    speed = speed * theta + o * c[o]
+                then = theta - value / speed if speed != 0 else above - 1.0
+                if not above < then < below:
+                    then = (above + below) / 2
+                if abs(then - theta) <= 1e-16 * below or below - above <= 1e-15 * below:
+                    break
+                theta = then
+            return theta
+        # de Casteljau's halves: the right one waits where this one was, the left one comes first
+        middle = (left + right) / 2
+        for i in range(order + 1):
+            work[0, i] = b[depth, i]
+        for i in range(order + 1):
+            b[depth + 1, i] = work[0, 0]
+            b[depth, order - i] = work[0, order - i]
+            for l in range(order - i):
+                work[0, l] = (work[0, l] + work[0, l + 1]) / 2
+        low[depth + 1], high[depth + 1] = left, middle
+        low[depth], high[depth] = middle, right
+        depth += 2
+    return np.inf
+
+
+@compiled
+def _first_kink(setting, state, series, order, theta, rooms):  # type: ignore[no-untyped-def]
+    """The first event within theta: its place, neuron, sample, and what it is."""
+    x, lengths, slope = setting.x, setting.lengths, setting.slope
+    (n, k), m = x.shape, len(state.a)
+    z, v, c, b, work = rooms
+    best, neuron, sample, what = theta, -1, -1, KINK
+    for j in range(m):
+        if state.a[j] == 0 and not setting.both:
+            continue
+        bend, power = 0.0, best
+        for o in range(1, order + 1):
+            square = 0.0
+            for l in range(k):
+                square += series.w[o, j, l] ** 2
+            if o == 1:
+                reach = np.sqrt(square) * power
+            else:
+                bend += np.sqrt(square) * power
+            power *= best
+        size = max(state.sizes[j], 1e-300)
+        if state.way[j] + reach + bend >= state.gap[j] - TOUCH * size:
+            np.dot(x, state.w[j], z)
+            np.dot(x, series.w[1, j], v)
+            gap = np.inf
+            for i in range(n):
+                side = state.side[j, i]
+                if side == 0 or lengths[i] == 0:
+                    continue
+                touch = TOUCH * size * lengths[i]
+                now = side * z[i]
+                gap = min(gap, abs(z[i]) / lengths[i])
+                if now + touch + min(side * v[i] * best, 0.0) - bend * lengths[i] >= 0:
+                    continue
+                c[0], c[1] = now + touch, side * v[i]
+                for o in range(2, order + 1):
+                    value = 0.0
+                    for l in range(k):
+                        value += x[i, l] * series.w[o, j, l]
+                    c[o] = side * value
+                root = _first_root(c, order, best, b, work)
+                if root < best:
+                    best, neuron, sample, what = root, j, i, KINK
+            state.gap[j], state.way[j] = gap, 0.0
+        for s in range(state.count[j]):
+            i = state.samples[j, s]
+            sign = 1.0 if series.r[0, i] > 0 else -1.0
+            slack = TOUCH * abs(series.r[0, i])
+            for end in range(2):  # its slope stays above alpha, and below 1
+                least, power = 0.0, 1.0
+                for o in range(order):
+                    pull, own = series.held[o, j, s], series.r[o, i]
+                    c[o] = sign * (own - pull if end else pull - slope * own)
+                    if o == 0:
+                        c[0] += slack
+                        least = c[0]
+                    else:
+                        least -= abs(c[o]) * power
+                    power *= best
+                if least >= 0:
+                    continue
+                root = _first_root(c, order - 1, best, b, work)
+                if root < best:
+                    best, neuron, sample, what = root, j, i, UP if end else DOWN
+    return best, neuron, sample, what
+
+
+@compiled
+def span_kinks(x, samples, count, basis, solver):  # type: ignore[no-untyped-def]
+    """Orthonormal rows that span the inputs of some samples, and the solver of their pulls.
+
+    False if the inputs are nearly dependent.
+    """
+    k = x.shape[1]
+    triangle = np.zeros((count, count))
+    for s in range(count):
+        length = 0.0
+        for l in range(k):
+            basis[s, l] = x[samples[s], l]
+            length += basis[s, l] ** 2
+        for _ in range(2):
+            for t in range(s):
+                along = 0.0
+                for l in range(k):
+                    along += basis[t, l] * basis[s, l]
+                for l in range(k):
+                    basis[s, l] -= along * basis[t, l]
+                triangle[t, s] += along
+        rest = 0.0
+        for l in range(k):
+            rest += basis[s, l] ** 2
+        if rest <= DEPENDENT**2 * length:
+            return False
+        triangle[s, s] = np.sqrt(rest)
+        for l in range(k):
+            basis[s, l] /= triangle[s, s]
+    for s in range(count - 1, -1, -1):
+        for l in range(k):
+            value = basis[s, l]
+            for t in range(s + 1, count):
+                value -= triangle[s, t] * solver[t, l]
+            solver[s, l] = value / triangle[s, s]
+    return True
+
+
+@compiled
+def _release_outside(setting, samples, count, solver, g, r, row, freed):  # type: ignore[no-untyped-def]
+    """Give the kinks whose slopes are out of bounds the bound as their slope, and leave them out.
+
+    Returns how many are left, how many were freed, and whether each of them is clearly inside or outside.
+    """
+    kept, left, k = 0, freed[-1], len(g)
+    for s in range(count):
+        i, pull = samples[s], 0.0
+        for l in range(k):
+            pull -= solver[s, l] * g[l]
+        slope = pull / r[i] if r[i] != 0 else np.nan
+        if not (abs(slope - 1) > INSIDE and abs(slope - setting.slope) > INSIDE):
+            return 0, 0, False
+        if setting.slope < slope < 1:
+            samples[kept] = i
+            kept += 1
+        else:
+            row[i] = 1.0 if slope >= 1 else setting.slope
+            freed[left] = i
+            left += 1
+    freed[-1] = left
+    return kept, left, True
+
+
+@compiled
+def _away(basis, count, row):  # type: ignore[no-untyped-def]
+    """A row without its part in the span of the basis."""
+    for s in range(count):
+        along = 0.0
+        for l in range(len(row)):
+            along += basis[s, l] * row[l]
+        for l in range(len(row)):
+            row[l] -= along * basis[s, l]
+
+
+@compiled
+def _rests_plainly(setting, samples, count, basis, r, sign):  # type: ignore[no-untyped-def]
+    """Is no repelling kink in the span of those held? Else the walk has to watch when it becomes free."""
+    n, k = setting.x.shape
+    for i in range(n):
+        if sign * r[i] < 0 or setting.lengths[i] == 0:
+            continue
+        own, among = setting.lengths[i] ** 2, False
+        for s in range(count):
+            along = 0.0
+            for l in range(k):
+                along += basis[s, l] * setting.x[i, l]
+            own -= along**2
+            among = among or samples[s] == i
+        if not among and own <= DEPENDENT**2 * setting.lengths[i] ** 2:
+            return False
+    return True
+
+
+@compiled
+def _decide(setting, state, log, j, i, what, r, z):  # type: ignore[no-untyped-def]
+    """Let a neuron cross a kink, stick to it or leave it, if that is plain; False if it is not.
+
+    Of the kinks that attract, those that were held and the new one, all are tried as held; those whose
+    slopes come out of bounds are let go, and the velocities must then agree with that.
+    """
+    x, slope, (n, k) = setting.x, setting.slope, setting.x.shape
+    sign = 1.0 if state.a[j] > 0 else -1.0
+    count, room = state.count[j], state.samples.shape[1]
+    if state.a[j] == 0 or r[i] == 0 or (what == KINK and count == room):
+        return False
+    np.dot(x, state.w[j], z)
+    total = 0.0
+    for other in range(n):
+        near = FAR * TOUCH * max(state.sizes[j], 1e-300) * setting.lengths[other]
+        if other != i and state.side[j, other] != 0 and setting.lengths[other] > 0 and abs(z[other]) <= near:
+            return False
+        total += abs(r[other]) * setting.lengths[other]
+    row, samples = state.slopes[j].copy(), state.samples[j].copy()
+    basis, solver = state.basis[j].copy(), state.solver[j].copy()
+    freed = np.zeros(room + 2, dtype=np.int64)  # the last one counts them
+    if what == KINK and sign * r[i] < 0:
+        samples[count], row[i], count = i, 0.0, count + 1
+    elif what == KINK:
+        row[i] = 1.0 if state.side[j, i] < 0 else slope
+        freed[0], freed[-1] = i, 1
+    else:
+        row[i] = 1.0 if what == UP else slope
+        kept = 0
+        for s in range(count):
+            if samples[s] != i:
+                samples[kept] = samples[s]
+                kept += 1
+        count = kept
+    g = np.empty(k)
+    while True:
+        if not span_kinks(x, samples, count, basis, solver):
+            return False
+        np.dot(row * r, x, g)
+        kept, left, clear = _release_outside(setting, samples, count, solver, g, r, row, freed)
+        if not clear:
+            return False
+        if kept == count:
+            break
+        count = kept
+    _away(basis, count, g)
+    for s in range(left):
+        speed, other = 0.0, freed[s]
+        for l in range(k):
+            speed += sign * x[other, l] * g[l]
+        if not (speed if row[other] == 1 else -speed) > 1e-12 * setting.lengths[other] * total:
+            return False
+    if what == KINK and count and not _rests_plainly(setting, samples, count, basis, r, sign):
+        return False
+    _away(state.basis[j], state.count[j], state.w[j])
+    direction = x[i].copy()  # to the kink exactly
+    _away(state.basis[j], state.count[j], direction)
+    square, along = 0.0, 0.0
+    for l in range(k):
+        square += direction[l] ** 2
+        along += direction[l] * state.w[j, l]
+    if what == KINK:
+        for l in range(k):
+            state.w[j, l] -= along / square * direction[l]
+    _away(basis, count, state.w[j])
+    _log_changes(setting, state, log, j, i, what, row, samples, count)
+    state.slopes[j], state.samples[j], state.count[j] = row, samples, count
+    state.basis[j], state.solver[j] = basis, solver
+    state.gap[j], state.changed[j] = 0.0, True
+    return True
+
+
+@compiled
+def _log_changes(setting, state, log, j, i, what, row, samples, count):  # type: ignore[no-untyped-def]
+    """Write down what changes, and change the sides: of the sample i and of those that were held."""
+    before = state.count[j]
+    for s in range(before + 1):
+        sample = i if s == before else state.samples[j, s]
+        if s < before and sample == i:
+            continue
+        now = 1 if row[sample] == 1 else -1
+        for t in range(count):
+            if samples[t] == sample:
+                now = 0
+        if now == state.side[j, sample]:
+            continue
+        e = log.number[0]
+        log.clock[e], log.log_time[e] = state.clock[0], state.clock[1]
+        log.neuron[e], log.sample[e], log.side[e] = j, sample, now
+        log.kind[e] = STICK if now == 0 else (RELEASE if state.side[j, sample] == 0 else CROSS)
+        log.number[0] = e + 1
+        state.side[j, sample] = now
+
+
+@compiled
+def _log_loss(setting, series, order, theta):  # type: ignore[no-untyped-def]
+    """The logarithm of the loss within a step."""
+    if setting.loss == EXPONENTIAL:
+        return _value(series.scalar, order, theta)
+    if setting.loss == LOGISTIC:
+        total = _value(series.scalar, order, theta)
+        return np.log(max(total, 1e-300)) + series.scalar[ORDER + 1] + np.log(setting.weight)
+    total = 0.0
+    for i in range(len(setting.y)):
+        f = 0.0
+        for o in range(order, -1, -1):
+            f = f * theta + series.f[o, i]
+        total += setting.often[i] * (f - setting.y[i]) ** 2
+    return np.log(max(setting.weight * total / 2, 1e-300))
+
+
+@compiled
+def _times(setting, state, series, order, theta, h):  # type: ignore[no-untyped-def]
+    """The clock, log t and the other clock after a part of a step."""
+    power = 1.0 if setting.loss == SQUARE else -1.0
+    top, total = -np.inf, 0.0
+    logs = np.empty(len(_NODES))
+    for l in range(len(_NODES)):
+        logs[l] = power * _log_loss(setting, series, order, theta * _NODES[l]) + np.log(_WEIGHTS[l])
+        top = max(top, logs[l])
+    for l in range(len(_NODES)):
+        total += np.exp(logs[l] - top)
+    clock = state.clock[0] + theta * h
+    if not theta > 0:
+        return state.clock[0], state.clock[1], state.clock[2]
+    gathered = np.log(theta * h) + top + np.log(total)
+    if setting.loss == SQUARE:
+        return clock, np.log(clock), state.clock[2] + np.exp(gathered)
+    before, more = max(state.clock[1], gathered), min(state.clock[1], gathered)
+    log_time = before + np.log1p(np.exp(more - before))
+    return clock, log_time, np.exp(min(log_time, 709.0))
+
+
+@compiled
+def _land(setting, state, series, order, theta):  # type: ignore[no-untyped-def]
+    """Take the weights to a place in the step."""
+    m, k = state.w.shape
+    for j in range(m):
+        reach, own, power = 0.0, 0.0, 1.0
+        for o in range(1, order + 1):
+            power *= theta
+            square = 0.0
+            for l in range(k):
+                square += series.w[o, j, l] ** 2
+            reach += np.sqrt(square) * power
+        for l in range(k):
+            value = 0.0
+            for o in range(order, -1, -1):
+                value = value * theta + series.w[o, j, l]
+            state.w[j, l] = value
+            own += value**2
+        state.way[j] += reach
+        own = np.sqrt(own)
+        if own <= 1e-15 * (state.sizes[j] + reach):
+            for l in range(k):
+                state.w[j, l] = 0.0
+        state.sizes[j] = max(own, 1e-2 * (state.sizes[j] + reach))
+        if setting.both:
+            value = 0.0
+            for o in range(order, -1, -1):
+                value = value * theta + series.a[o, j]
+            state.a[j] = value
+    if setting.bias:
+        state.c[0] = _value(series.c, order, theta)
+
+
+@compiled
+def _changes_sign(state, series, order, theta):  # type: ignore[no-untyped-def]
+    """May an output weight reach zero within a step, or is one zero that moves?"""
+    for j in range(len(state.a)):
+        reach, power = 0.0, 1.0
+        for o in range(1, order + 1):
+            power *= theta
+            reach += abs(series.a[o, j]) * power
+        if reach > 0 and abs(state.a[j]) <= reach * (1 + 1e-9):
+            return True
+    return False
+
+
+@compiled
+def advance(setting, state, log, series, rtol, steps, most, log_loss, log_time, patience):  # type: ignore[no-untyped-def]
+    """Take up to `steps` steps, up to the clock `most`, or to just before a loss or a time is reached.
+
+    After `patience` steps in a row without event it ends, because longer ones may be possible. Returns why
+    it ends, the steps taken, the orders computed, and the hit that it did not decide.
+    """
+    n, k = setting.x.shape
+    m, room, weighted = len(state.a), np.empty((n, k)), np.empty(state.w.shape)
+    rooms = (np.empty(n), np.empty(n), np.empty(ORDER + 1), np.empty((64, ORDER + 1)), np.empty((1, ORDER + 1)))
+    z, r = np.empty(n), np.empty(n)
+    orders, still, taken = 0, 0, 0
+    while taken < steps:
+        if log.number[0] + m >= len(log.clock):
+            return FULL, taken, orders, -1, -1, KINK
+        h = min(state.clock[3], most - state.clock[0])
+        order, theta = _expand(setting, state, series, h, rtol, room, weighted)
+        orders += order
+        if not theta * h > 1e-14 * abs(state.clock[0]):
+            return STIFF, taken, orders, -1, -1, KINK
+        theta = min(theta, (most - state.clock[0]) / h)
+        if setting.both and _changes_sign(state, series, order, theta):
+            return SIGN, taken, orders, -1, -1, KINK
+        place, j, i, what = _first_kink(setting, state, series, order, theta, rooms)
+        clock, now, other = _times(setting, state, series, order, place, h)
+        if now >= log_time or _log_loss(setting, series, order, place) <= log_loss:
+            return NEAR, taken, orders, -1, -1, KINK
+        _land(setting, state, series, order, place)
+        state.clock[0], state.clock[1], state.clock[2] = clock, now, other
+        taken += 1
+        if j < 0:
+            state.clock[3], state.clock[4] = theta * h * (1.5 if theta >= 1 else 1.0), state.clock[4] + 1
+            if clock >= most * (1 - 1e-15):
+                state.clock[0] = most
+                return ARRIVED, taken, orders, -1, -1, KINK
+            if state.clock[4] >= patience:
+                return STIFF, taken, orders, -1, -1, KINK
+            continue
+        state.clock[3], state.clock[4] = max(2.0 * place * h, 0.3 * h), 0.0
+        still = still + 1 if place * h <= 1e-14 * abs(clock) else 0
+        for l in range(n):
+            value = 0.0
+            for o in range(order, -1, -1):
+                value = value * place + series.r[o, l]
+            r[l] = value
+        if still > STUCK or not _decide(setting, state, log, j, i, what, r, z):
+            crowded = state.count[j] == state.samples.shape[1]
+            return CROWDED if crowded else UNDECIDED, taken, orders, j, i, what
+    return SPENT, taken, orders, -1, -1, KINK

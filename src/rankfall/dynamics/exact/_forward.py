@@ -1,0 +1,176 @@
+"""From a walk to its compiled twin and back: many plain steps in one call."""
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rankfall.dynamics.exact import _compiled as compiled
+from rankfall.dynamics.exact._clock import LossClock, TimeClock
+from rankfall.dynamics.exact._events import Event, Hit, What
+from rankfall.dynamics.exact._regions import Weights
+
+if TYPE_CHECKING:
+    from rankfall.dynamics.exact._walk import Walk
+
+ROOM = 4  # kinks of one neuron for which there is room at first
+EVENTS = 4096  # of one call, at the most, besides one for each neuron
+
+_LOSSES = {"exponential": compiled.EXPONENTIAL, "logistic": compiled.LOGISTIC, "square": compiled.SQUARE}
+_KINDS = ("cross", "stick", "release")
+_WHATS = (What.KINK, What.UP, What.DOWN)
+
+
+class Why(IntEnum):
+    """Why the compiled steps end."""
+
+    SPENT = compiled.SPENT  # as many steps as were asked for
+    ARRIVED = compiled.ARRIVED  # the clock has come to where it was to go
+    UNDECIDED = compiled.UNDECIDED  # a neuron is at a kink, and what it does there is for the walk to decide
+    STIFF = compiled.STIFF  # several steps without event: longer ones may be possible
+    FULL = compiled.FULL
+    CROWDED = compiled.CROWDED
+    NEAR = compiled.NEAR  # the loss or the time that was given is reached in the next step
+    SIGN = compiled.SIGN  # an output weight may reach zero in the next step
+
+
+def possible(walk: "Walk") -> bool:
+    """Can plain steps of this walk be taken by its compiled twin?"""
+    plain = type(walk.clock) in (LossClock, TimeClock) and getattr(walk.motion, "decay", 0.0) == 0.0
+    return plain and walk.region.slope < 1 and walk.region.lines is None
+
+
+class Forward:
+    """The compiled twin of a walk."""
+
+    def __init__(self, walk: "Walk"):
+        self.walk = walk
+        region, pull, motion = walk.region, walk.pull, walk.motion
+        (m, n), k = region.side.shape, region.x.shape[1]
+        self.setting = compiled.Setting(
+            x=np.array(region.x, order="C"),
+            lengths=np.array(region.lengths),
+            y=np.array(pull.y, dtype=float),
+            often=np.array(pull.often, dtype=float),
+            weight=float(pull.weight),
+            loss=_LOSSES[pull.loss.name],
+            slope=float(region.slope),
+            both=motion.trains_second,
+            bias=motion.trains_bias,
+        )
+        events = EVENTS + 2 * m
+        self.log = compiled.Log(
+            np.zeros(events),
+            np.zeros(events),
+            *(np.zeros(events, dtype=np.int64) for _ in range(4)),
+            np.zeros(1, dtype=np.int64),
+        )
+        self._make_room(m, n, k, ROOM)
+
+    def _make_room(self, m: int, n: int, k: int, kinks: int) -> None:
+        """Arrays for this many kinks of one neuron."""
+        orders = compiled.ORDER + 1
+        self.state = compiled.State(
+            w=np.zeros((m, k)),
+            a=np.zeros(m),
+            c=np.zeros(1),
+            side=np.zeros((m, n), dtype=np.int8),
+            slopes=np.zeros((m, n)),
+            count=np.zeros(m, dtype=np.int64),
+            samples=np.full((m, kinks), -1, dtype=np.int64),
+            basis=np.zeros((m, kinks, k)),
+            solver=np.zeros((m, kinks, k)),
+            sizes=np.zeros(m),
+            gap=np.zeros(m),
+            way=np.zeros(m),
+            changed=np.zeros(m, dtype=np.bool_),
+            clock=np.zeros(5),
+        )
+        self.series = compiled.Series(
+            w=np.zeros((orders, m, k)),
+            a=np.zeros((orders, m)),
+            c=np.zeros(orders),
+            g=np.zeros((orders, m, k)),
+            f=np.zeros((orders, n)),
+            r=np.zeros((orders, n)),
+            held=np.zeros((orders, m, kinks)),
+            p=np.zeros((orders, n)),
+            d=np.zeros((orders, n)),
+            scalar=np.zeros(orders + 1),
+        )
+
+    def go(
+        self, steps: int, most: float, step: float, log_loss: float, log_time: float, patience: int
+    ) -> tuple[Why, tuple[Hit, ...], float]:
+        """Take up to `steps` steps, the first of about the length `step`; `patience`: see `Why.STIFF`.
+
+        Returns why it ends, the hits that the walk has to decide, and the length to try next.
+        """
+        if not self._load():
+            return Why.SIGN, (), step
+        self.state.clock[3] = step
+        code, taken, orders, neuron, sample, what = compiled.advance(
+            self.setting,
+            self.state,
+            self.log,
+            self.series,
+            self.walk.rtol,
+            steps,
+            float(most),
+            float(log_loss),
+            float(log_time),
+            patience,
+        )
+        self._store(taken, orders)
+        hits = (Hit(neuron, sample, _WHATS[what]),) if neuron >= 0 else ()
+        why, then = Why(code), float(self.state.clock[3])
+        if why is Why.CROWDED:
+            m, n = self.state.side.shape
+            self._make_room(m, n, self.state.w.shape[1], 2 * self.state.samples.shape[1])
+        return why, hits, then
+
+    def _load(self) -> bool:
+        """Be where the walk is. False if kinks are held by inputs that are nearly dependent."""
+        walk, state = self.walk, self.state
+        weights, region = walk.weights, walk.region
+        state.w[:], state.a[:], state.c[:] = weights.w, weights.a, weights.c
+        state.sizes[:] = walk.motion.sizes
+        most = int(region.held.sum(axis=1).max(initial=0))
+        if most > state.samples.shape[1]:
+            (m, n), k = state.side.shape, state.w.shape[1]
+            self._make_room(m, n, k, 2 * most)
+            return self._load()
+        other = (state.side != region.side).any(axis=1) | (state.slopes != region.slopes).any(axis=1)
+        held = region.held.sum(axis=1)
+        for j in np.flatnonzero(other | (held != state.count)):
+            samples = np.flatnonzero(region.held[j])
+            state.samples[j, : len(samples)], state.count[j] = samples, len(samples)
+            if not compiled.span_kinks(
+                self.setting.x, state.samples[j], len(samples), state.basis[j], state.solver[j]
+            ):
+                state.count[j] = -1
+                return False
+        state.side[:], state.slopes[:] = region.side, region.slopes
+        state.gap[:], state.way[:], state.changed[:] = 0.0, 0.0, False
+        state.clock[:3] = walk.clock.now, walk.clock.log_time, walk.clock.other
+        state.clock[4] = 0.0
+        self.log.number[0] = 0
+        return True
+
+    def _store(self, taken: int, orders: int) -> None:
+        """Bring the walk to where its twin is."""
+        walk, state, log = self.walk, self.state, self.log
+        for j in np.flatnonzero(state.changed):
+            walk.region.put(int(j), state.side[j], state.slopes[j], state.samples[j, : state.count[j]])
+        walk.motion.go_to(Weights(state.w.copy(), state.a.copy(), state.c[0].copy()))
+        walk.motion.sizes = state.sizes.copy()
+        walk.motion.evaluations += orders + 0.5 * taken
+        walk.clock.put(*state.clock[:3].tolist())
+        walk.steps += taken
+        number = int(log.number[0])
+        rows = zip(
+            *(column[:number].tolist() for column in log[:6]),
+            strict=True,
+        )
+        for clock, log_time, neuron, sample, kind, side in rows:
+            walk.events.append(Event(clock, log_time, neuron, sample, _KINDS[kind], side))
