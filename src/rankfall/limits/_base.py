@@ -13,7 +13,7 @@ from rankfall._progress import progress
 from rankfall.certificates import Certificate, Problem, inseparable
 from rankfall.data import Data
 from rankfall.dynamics import Reduction
-from rankfall.dynamics.exact import AtRest, Fork, Piece, Region, Stalled, Walk, walk_of
+from rankfall.dynamics.exact import AtRest, Fork, Region, Stalled, Walk, walk_of
 from rankfall.limits._compare import compare
 from rankfall.limits._kkt import Point, margins, residuals
 from rankfall.limits._optimality import Optimality, optimality_of_both, optimality_of_fixed
@@ -139,20 +139,20 @@ class Search:
         """Is the time up?"""
         return time.monotonic() >= self.deadline
 
-    def stretches(self) -> Iterator[Piece]:
-        """Steps of the walk after which a certificate is worth trying: those without event, some apart."""
+    def stretches(self) -> Iterator[None]:
+        """Stretches of the walk after which a certificate is worth trying."""
         walk, again, last = self.walk, 0.0, 0
         with progress("limit", self.show) as shown:
             try:
                 while walk.steps < self.budget and not self.late:
                     if walk.clock.now > FOREVER:
                         raise Stalled("the clock has come to the end of what a double can count")
-                    piece = walk.advance()
+                    walk.forward(min(PATIENCE, self.budget - walk.steps), walk.clock.now * RETRY or np.inf)
                     shown.update(self._done(), self._note())
                     due = walk.clock.now >= again or walk.steps >= last + PATIENCE
-                    if not piece.hits and due and walk.steps >= SPARING * last:
+                    if due and walk.steps >= SPARING * last:
                         again, last = walk.clock.now * RETRY, walk.steps
-                        yield piece
+                        yield
             except KeyboardInterrupt:
                 self.interrupted = True
             except Stalled as stalled:

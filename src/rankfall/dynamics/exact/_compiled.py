@@ -510,20 +510,24 @@ def span_kinks(x, samples, count, basis, solver):  # type: ignore[no-untyped-def
 
 
 @compiled
-def _release_outside(setting, samples, count, solver, g, r, row, freed):  # type: ignore[no-untyped-def]
+def _release_outside(setting, samples, count, solver, g, r, row, freed, first):  # type: ignore[no-untyped-def]
     """Give the kinks whose slopes are out of bounds the bound as their slope, and leave them out.
 
-    Returns how many are left, how many were freed, and whether each of them is clearly inside or outside.
+    If the sample `first` is one of them, it is the only one. Returns how many are left, how many were freed, and whether each of them is clearly inside or outside.
     """
     kept, left, k = 0, freed[-1], len(g)
+    slopes, alone = np.empty(count), False
     for s in range(count):
         i, pull = samples[s], 0.0
         for l in range(k):
             pull -= solver[s, l] * g[l]
-        slope = pull / r[i] if r[i] != 0 else np.nan
-        if not (abs(slope - 1) > INSIDE and abs(slope - setting.slope) > INSIDE):
+        slopes[s] = pull / r[i] if r[i] != 0 else np.nan
+        if not (abs(slopes[s] - 1) > INSIDE and abs(slopes[s] - setting.slope) > INSIDE):
             return 0, 0, False
-        if setting.slope < slope < 1:
+        alone = alone or (i == first and not setting.slope < slopes[s] < 1)
+    for s in range(count):
+        i, slope = samples[s], slopes[s]
+        if setting.slope < slope < 1 or (alone and i != first):
             samples[kept] = i
             kept += 1
         else:
@@ -604,7 +608,7 @@ def _decide(setting, state, log, j, i, what, r, z):  # type: ignore[no-untyped-d
         if not span_kinks(x, samples, count, basis, solver):
             return False
         np.dot(row * r, x, g)
-        kept, left, clear = _release_outside(setting, samples, count, solver, g, r, row, freed)
+        kept, left, clear = _release_outside(setting, samples, count, solver, g, r, row, freed, i)
         if not clear:
             return False
         if kept == count:
