@@ -54,7 +54,8 @@ def asymptote(walk: Walk, kinks: np.ndarray | None = None) -> Asymptote | None:
 
     `kinks` (m, n) guesses which pairs are held in the end, where the walk itself does not know.
     """
-    cell = solve_cell(walk.region, walk.weights.a, walk.pull.y, walk.present_pulls(), kinks)
+    weights = walk.weights
+    cell = solve_cell(walk.region, weights.a, walk.pull.y, walk.present_pulls(), weights.w, kinks)
     ends = (_end(walk, found) for found in (cell, _of_region(walk)) if found is not None)
     first = next(ends, None)
     return first if first is None or first.stays else next((end for end in ends if end.stays), first)

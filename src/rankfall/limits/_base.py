@@ -26,6 +26,7 @@ from rankfall.trajectory import versions
 RETRY = 1.2  # the certificate is tried again when the clock has grown by this factor,
 PATIENCE = 50  # or after so many steps,
 SPARING = 1.1  # but not before the steps have grown by this factor: a certificate costs as much as many steps
+SHARE, SWIFT = 0.5, 2.0  # of the time so far, and seconds besides, that certificates may have taken
 RTOL = 1e-10  # of the exact flow
 FOREVER = 1e300  # of the clock
 ROUNDED = 100.0  # times the tolerance: the residuals of a point whose exact numbers are proved
@@ -142,6 +143,7 @@ class Search:
     def stretches(self) -> Iterator[None]:
         """Stretches of the walk after which a certificate is worth trying."""
         walk, again, last = self.walk, 0.0, 0
+        began, tried = time.monotonic(), 0.0  # certificates do not take longer than the walk between them
         with progress("limit", self.show) as shown:
             try:
                 while walk.steps < self.budget and not self.late:
@@ -150,9 +152,11 @@ class Search:
                     walk.forward(min(PATIENCE, self.budget - walk.steps), walk.clock.now * RETRY or np.inf)
                     shown.update(self._done(), self._note())
                     due = walk.clock.now >= again or walk.steps >= last + PATIENCE
-                    if due and walk.steps >= SPARING * last:
+                    now = time.monotonic()
+                    if due and walk.steps >= SPARING * last and tried <= SHARE * (now - began) + SWIFT:
                         again, last = walk.clock.now * RETRY, walk.steps
                         yield
+                        tried += time.monotonic() - now
             except KeyboardInterrupt:
                 self.interrupted = True
             except Stalled as stalled:

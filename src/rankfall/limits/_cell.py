@@ -20,11 +20,14 @@ from scipy.optimize import lsq_linear
 
 from rankfall.data import HardMargin, hard_margin_of_gram, hard_margin_of_rows
 from rankfall.dynamics.exact import Region
+from rankfall.limits._interior import interior
 
 _TURNS = 40
 _PIVOTS = 400
 _BLOCKS = 4  # exchanges of whole blocks that may fail to help, before one pair at a time is exchanged
 LARGE = 3_000_000  # numbers in the features of a region, up to which they are formed
+LARGE_CELL = 4_000  # pairs beyond which the interior-point method has the last word
+_AGREE = 1e-3  # of the largest: multipliers of the interior-point method, and those of its region
 _FAINT = 1e-12  # the least share of a multiplier for which slopes are chosen
 
 
@@ -38,15 +41,58 @@ class CellLimit:
 
 
 def solve_cell(
-    region: Region, a: np.ndarray, y: np.ndarray, pulls: np.ndarray, kinks: np.ndarray | None = None
+    region: Region,
+    a: np.ndarray,
+    y: np.ndarray,
+    pulls: np.ndarray,
+    w: np.ndarray,
+    kinks: np.ndarray | None = None,
 ) -> CellLimit | None:
-    """The solution in the cell of a region, from a guess of the multipliers' shares; None if there is none.
+    """The solution in the cell of a region, from weights w with pulls of the samples; None if there is none.
 
     `kinks` (m, n) is a guess which pairs are held; by default those of the region.
     """
     friendly = a[:, None] * y > 0
     if region.lines is not None:  # inputs on one line have one kink: fixed for one of them, it is for all
         friendly = friendly @ (region.lines != 0)
+    elif kinks is None and len(y) > region.x.shape[1]:  # by turns is slow where inputs are dependent
+        found = _from_inside(region, a, y, friendly, w)
+        if found is not None or friendly.size > LARGE_CELL:
+            return found
+    return _by_turns(region, a, y, pulls, friendly, kinks)
+
+
+def _from_inside(
+    region: Region, a: np.ndarray, y: np.ndarray, friendly: np.ndarray, w: np.ndarray
+) -> CellLimit | None:
+    """The solution with the kinks that the interior-point method finds."""
+    inner = interior(region.x, y, a, region.slope, region.side, friendly, w)
+    if inner is None:
+        return None
+    found = region.copy()
+    side = np.where(inner.held, 0, np.where(inner.slopes == 1, 1, -1))
+    for neuron in np.flatnonzero((side != region.side).any(axis=1) & (a != 0)):
+        samples = np.flatnonzero(~friendly[neuron] & (region.lengths > 0))
+        slopes = np.where(region.side[neuron] > 0, 1.0, region.slope)
+        slopes[samples] = inner.slopes[neuron, samples]
+        found.place(int(neuron), samples, slopes)
+    solution = solve_region(found, a, y)
+    if solution is None or not np.allclose(
+        solution.multipliers, inner.multipliers, rtol=0, atol=_AGREE * inner.multipliers.max()
+    ):
+        return None
+    return CellLimit(found, solution.multipliers, solution.margins)
+
+
+def _by_turns(
+    region: Region,
+    a: np.ndarray,
+    y: np.ndarray,
+    pulls: np.ndarray,
+    friendly: np.ndarray,
+    kinks: np.ndarray | None,
+) -> CellLimit | None:
+    """The solution by choosing slopes and multipliers in turn."""
     guess = region.held if kinks is None else kinks
     found = region.copy()
     multipliers = np.abs(pulls) / np.abs(pulls).sum()

@@ -32,6 +32,7 @@ AHEAD, LEAPS = 50.0, 200  # margins from which on it goes along half-lines, and 
 NEAR = 3e-3  # pre-activations that are this small, relative to weights and inputs, may be at their kinks
 HOPELESS, CALM = 1e5, 10.0  # margins, and their growth since the last event, beyond which rounding decides
 TWINS = (1e-8, 1e-9, 3e-10)  # tolerances of the second run, from which the error of the first is estimated
+TOGETHER = 50  # steps of the second run in one call
 MOST = 5  # times the steps of the first run that the second may take
 SAFE = 0.1  # the share of the room around the state that this error may take; the run itself is better yet
 
@@ -50,13 +51,15 @@ class Error:
             while not self.failed and twin.clock.log_time < goal:
                 if time.monotonic() > deadline or twin.steps > MOST * (walk.steps + 10):
                     return np.inf
-                piece = twin.step()
-                there = twin.clock.log_time_at(piece, piece.cut) >= goal
-                stop = _place(twin, piece, goal) if there else None
-                twin.take(piece, stop)
+                before = twin.steps
+                twin.forward(TOGETHER, log_time=goal)
+                if twin.steps == before:  # the time is reached in the next step
+                    piece = twin.step()
+                    there = twin.clock.log_time_at(piece, piece.cut) >= goal
+                    twin.take(piece, _place(twin, piece, goal) if there else None)
+                    if there:
+                        break
                 shown.update(min(twin.steps / (walk.steps + 1), 0.99), "a second run, to compare")
-                if stop is not None:
-                    break
         except Stalled:
             self.failed = True
         same = [fork.slopes.tolist() for fork in twin.forks] == [fork.slopes.tolist() for fork in walk.forks]

@@ -50,14 +50,14 @@ class Pull:
             return float(np.finfo(float).tiny)
         return 3e-13 * self.weight * float(np.abs([f, self.y]).max())
 
-    def jacobian(self, f: np.ndarray) -> np.ndarray:
-        """The matrices dr/df (..., n, n)."""
-        n = len(self.y)
+    def jacobian(self, f: np.ndarray, some: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """The matrices dr/df (..., n, n), or their part for some samples."""
         if not self.normalised:
-            return np.broadcast_to(-self.weight * np.diag(self.often), (*f.shape, n))
-        r, q = self(f), self.y * f
+            often = self.often[some]
+            return np.broadcast_to(-self.weight * np.diag(often), (*f.shape[:-1], len(often), len(often)))
+        y, r, q = self.y[some], self(f)[..., some], (self.y * f)[..., some]
         both = r[..., :, None] * r[..., None, :]
-        both[..., np.arange(n), np.arange(n)] -= r * self.loss.of_margin.steepness(q) * self.y
+        both[..., np.arange(len(y)), np.arange(len(y))] -= r * self.loss.of_margin.steepness(q) * y
         return both
 
     def log_loss(self, f: np.ndarray) -> np.ndarray:

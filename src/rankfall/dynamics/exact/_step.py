@@ -17,6 +17,8 @@ Solved = tuple[np.ndarray, np.ndarray]  # the outputs and the pulls at the nodes
 
 SWEEPS = 25  # of the iteration for one step
 STIFF = 1.0  # steps longer than this, in units of the outputs' own time, take Newton's method
+FAINT = 1e-9  # pulls below this share of the largest do not matter to Newton's method
+MANY = 150  # samples beyond which one Jacobian serves all nodes
 MOST_PARTS = 2000  # of a step, where the other clock is gathered: beyond, only the last e-folds count
 _GAUSS = np.polynomial.legendre.leggauss(6)
 
@@ -75,7 +77,7 @@ def collocate(path: Path, pull: Pull, f0: np.ndarray, r0: np.ndarray) -> tuple[S
     reach = reach_of(path, r0)
     if not np.isfinite(reach):
         return None, 0.0
-    factors = _factors(path, pull, f) if reach > STIFF else None
+    factors = _Newton(path, pull, f) if reach > STIFF else None
     rounding = 1e-15 * (1 + np.abs(f0).max()) + 1e-17 * reach
     for sweep in range(1, SWEEPS + 1):
         change = path.respond(pull(f)) - f
@@ -87,11 +89,11 @@ def collocate(path: Path, pull: Pull, f0: np.ndarray, r0: np.ndarray) -> tuple[S
             done = size <= 1e4 * rounding and path.change < 1e-11  # no further, by rounding
             if not done and factors is not None and size > 0.9 * last:
                 return None, sweep * path.sweep_cost
-            factors = _factors(path, pull, f)
+            factors = _Newton(path, pull, f)
         if done:
             return (f + change, pull(f + change)), sweep * path.sweep_cost
         last = size
-        f = f + (change if factors is None else lu_solve(factors, change.ravel()).reshape(f.shape))
+        f = f + (change if factors is None else factors.solve(change))
     return None, SWEEPS * path.sweep_cost
 
 
@@ -100,13 +102,56 @@ def reach_of(path: Path, r: np.ndarray) -> float:
     return path.step * float((np.abs(path.kernel) @ np.abs(r)).max())
 
 
-def _factors(path: Path, pull: Pull, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The matrix of Newton's method for the outputs: I - h A (x) K dr/df."""
-    n = f.shape[1]
-    response = path.kernel @ pull.jacobian(f)  # (nodes, n, n)
-    response = np.where(np.isfinite(response), response, 0.0)  # else the step is too long, and is shortened
-    matrix = -path.step * np.einsum("kl,lij->kilj", INTEGRAL, response).reshape(STAGES * n, STAGES * n)
-    matrix[np.diag_indices(STAGES * n)] += 1.0
-    with warnings.catch_warnings():  # a matrix that is singular gives no step, and the step is shortened
-        warnings.simplefilter("ignore", LinAlgWarning)
-        return lu_factor(matrix)
+class _Newton:
+    """The linear system of Newton's method for the outputs: I - h A (x) K dr/df, solved in a smaller space.
+
+    Samples that pull on nothing have no part in it: their outputs follow from the others'. If the others are
+    many, one Jacobian serves all nodes, and the system falls apart into modes.
+    """
+
+    def __init__(self, path: Path, pull: Pull, f: np.ndarray):
+        self.step, self.kernel = path.step, path.kernel
+        pulls = np.abs(pull(f)).max(axis=0)
+        self.some = np.flatnonzero(pulls > FAINT * pulls.max()) if pull.normalised else np.arange(f.shape[1])
+        self.jacobian = pull.jacobian(f, self.some)
+        self.jacobian = np.where(np.isfinite(self.jacobian), self.jacobian, 0.0)  # a step that is too long
+        self.modes = len(self.some) > MANY
+        if self.modes:
+            self._find_modes()
+        else:
+            self._factor()
+
+    def solve(self, change: np.ndarray) -> np.ndarray:
+        """The solution (nodes, n) for a right side."""
+        inner = self._by_modes(change) if self.modes else self._by_factors(change)
+        pulled = np.einsum("kij,kj->ki", self.jacobian, inner)
+        return np.asarray(change + self.step * (INTEGRAL @ pulled) @ self.kernel[self.some])
+
+    def _factor(self) -> None:
+        n, kernel = len(self.some), self.kernel[np.ix_(self.some, self.some)]
+        matrix = -self.step * np.einsum("kl,lij->kilj", INTEGRAL, kernel @ self.jacobian)
+        matrix = matrix.reshape(STAGES * n, STAGES * n)
+        matrix[np.diag_indices(STAGES * n)] += 1.0
+        with warnings.catch_warnings():  # a matrix that is singular gives no step, and the step is shortened
+            warnings.simplefilter("ignore", LinAlgWarning)
+            self._factors = lu_factor(matrix)
+
+    def _by_factors(self, change: np.ndarray) -> np.ndarray:
+        part = change[:, self.some]
+        return np.asarray(lu_solve(self._factors, part.ravel()).reshape(part.shape))
+
+    def _find_modes(self) -> None:
+        """With -J = L L^T at the end of the step: the eigenvectors of L^T K L."""
+        self.jacobian = np.broadcast_to(self.jacobian[-1], self.jacobian.shape)
+        values, vectors = np.linalg.eigh(-self.jacobian[-1])
+        self.root = vectors * np.sqrt(np.maximum(values, 0.0))
+        kernel = self.kernel[np.ix_(self.some, self.some)]
+        self.rates, self.vectors = np.linalg.eigh(self.root.T @ kernel @ self.root)
+        self.outer = kernel @ self.root @ self.vectors
+
+    def _by_modes(self, change: np.ndarray) -> np.ndarray:
+        part = change[:, self.some]
+        wanted = (part @ self.root @ self.vectors).T[..., None]
+        systems = np.eye(STAGES) + self.step * self.rates[:, None, None] * INTEGRAL
+        found = np.linalg.solve(systems, wanted)[..., 0].T
+        return np.asarray(part - self.step * (INTEGRAL @ found) @ self.outer.T)
