@@ -66,7 +66,7 @@ def _from_inside(
     region: Region, a: np.ndarray, y: np.ndarray, friendly: np.ndarray, w: np.ndarray
 ) -> CellLimit | None:
     """The solution with the kinks that the interior-point method finds."""
-    inner = interior(region.x, y, a, region.slope, region.side, friendly, w)
+    inner = interior(region.x, a, region.slope, region.side, friendly, w)
     if inner is None:
         return None
     found = region.copy()

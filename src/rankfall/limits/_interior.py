@@ -31,7 +31,7 @@ class Interior:
 
 
 def interior(
-    x: np.ndarray, y: np.ndarray, a: np.ndarray, slope: float, side: np.ndarray, friendly: np.ndarray, w: np.ndarray
+    x: np.ndarray, a: np.ndarray, slope: float, side: np.ndarray, friendly: np.ndarray, w: np.ndarray
 ) -> Interior | None:
     """Minimise |W|^2/2 with margins of at least 1 in the cell where friendly pairs have these sides.
 
@@ -46,7 +46,8 @@ def interior(
     if some.sum() < x.shape[1]:
         some = q <= np.sort(q)[min(len(q), 2 * x.shape[1]) - 1]
     for _ in range(ROUNDS):
-        found = _solve(x[some], y[some], a, slope, side[:, some], friendly[:, some], w)
+        with np.errstate(all="ignore"):  # where it diverges there is no solution
+            found = _solve(x[some], a, slope, side[:, some], friendly[:, some], w)
         if found is None:
             return None
         q = _margins(x, a, slope, side, friendly, found.w)
@@ -76,9 +77,9 @@ def _whole(
 
 
 def _solve(
-    x: np.ndarray, y: np.ndarray, a: np.ndarray, slope: float, side: np.ndarray, friendly: np.ndarray, w: np.ndarray
+    x: np.ndarray, a: np.ndarray, slope: float, side: np.ndarray, friendly: np.ndarray, w: np.ndarray
 ) -> Interior | None:
-    (n, k), m, size = x.shape, len(a), np.abs(a)[:, None]
+    n, size = len(x), np.abs(a)[:, None]
     fixed = np.where(friendly, size * np.where(side > 0, 1.0, slope), 0.0)  # c of the friendly pairs
     other = (~friendly & (size > 0)).astype(float)
     w, z = w.copy(), w @ x.T

@@ -42,10 +42,11 @@ for _row in range(1, ORDER + 1):
 
 
 class Setting(NamedTuple):
-    """What does not change: inputs x (n, k), targets, loss, slope."""
+    """What does not change: inputs x (n, k), targets, loss, slope; `mated`: inputs on one line with others."""
 
     x: np.ndarray
     lengths: np.ndarray
+    mated: np.ndarray
     y: np.ndarray
     often: np.ndarray
     weight: float
@@ -75,6 +76,7 @@ class State(NamedTuple):
     gap: np.ndarray
     way: np.ndarray
     changed: np.ndarray
+    pinned: np.ndarray
     clock: np.ndarray  # its own, log t, the other one, the step to try next, calm steps
 
 
@@ -578,7 +580,13 @@ def _decide(setting, state, log, j, i, what, r, z):  # type: ignore[no-untyped-d
     x, slope, (n, k) = setting.x, setting.slope, setting.x.shape
     sign = 1.0 if state.a[j] > 0 else -1.0
     count, room = state.count[j], state.samples.shape[1]
-    if state.a[j] == 0 or r[i] == 0 or (what == KINK and count == room):
+    if (
+        state.a[j] == 0
+        or r[i] == 0
+        or state.pinned[j]
+        or setting.mated[i]
+        or (what == KINK and count == room)
+    ):
         return False
     np.dot(x, state.w[j], z)
     total = 0.0
@@ -757,7 +765,13 @@ def advance(setting, state, log, series, rtol, steps, most, log_loss, log_time, 
     """
     n, k = setting.x.shape
     m, room, weighted = len(state.a), np.empty((n, k)), np.empty(state.w.shape)
-    rooms = (np.empty(n), np.empty(n), np.empty(ORDER + 1), np.empty((64, ORDER + 1)), np.empty((1, ORDER + 1)))
+    rooms = (
+        np.empty(n),
+        np.empty(n),
+        np.empty(ORDER + 1),
+        np.empty((64, ORDER + 1)),
+        np.empty((1, ORDER + 1)),
+    )
     z, r = np.empty(n), np.empty(n)
     orders, still, taken = 0, 0, 0
     while taken < steps:
@@ -794,6 +808,8 @@ def advance(setting, state, log, series, rtol, steps, most, log_loss, log_time, 
                 value = value * place + series.r[o, l]
             r[l] = value
         if still > STUCK or not _decide(setting, state, log, j, i, what, r, z):
-            crowded = state.count[j] == state.samples.shape[1]
+            crowded = (
+                state.count[j] == state.samples.shape[1] and not state.pinned[j] and not setting.mated[i]
+            )
             return CROWDED if crowded else UNDECIDED, taken, orders, j, i, what
     return SPENT, taken, orders, -1, -1, KINK

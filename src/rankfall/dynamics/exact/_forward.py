@@ -1,14 +1,14 @@
 """From a walk to its compiled twin and back: many plain steps in one call."""
 
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from rankfall.dynamics.exact import _compiled as compiled
 from rankfall.dynamics.exact._clock import LossClock, TimeClock
 from rankfall.dynamics.exact._events import Event, Hit, What
-from rankfall.dynamics.exact._regions import Weights
+from rankfall.dynamics.exact._regions import Region, Weights
 
 if TYPE_CHECKING:
     from rankfall.dynamics.exact._walk import Walk
@@ -37,7 +37,24 @@ class Why(IntEnum):
 def possible(walk: "Walk") -> bool:
     """Can plain steps of this walk be taken by its compiled twin?"""
     plain = type(walk.clock) in (LossClock, TimeClock) and getattr(walk.motion, "decay", 0.0) == 0.0
-    return plain and walk.region.slope < 1 and walk.region.lines is None
+    return plain and walk.region.slope < 1
+
+
+def _on_one_line_with_others(region: Region) -> np.ndarray:
+    """The samples whose kinks are also those of others."""
+    if region.lines is None:
+        return np.zeros(len(region.x), dtype=np.bool_)
+    return np.asarray((region.lines != 0).sum(axis=1) > 1)
+
+
+class Snapshot(NamedTuple):
+    """Where a walk was, to go back to."""
+
+    weights: Weights
+    sizes: np.ndarray
+    region: Region
+    times: tuple[float, float, float]
+    events: int
 
 
 class Forward:
@@ -50,6 +67,7 @@ class Forward:
         self.setting = compiled.Setting(
             x=np.array(region.x, order="C"),
             lengths=np.array(region.lengths),
+            mated=_on_one_line_with_others(region),
             y=np.array(pull.y, dtype=float),
             often=np.array(pull.often, dtype=float),
             weight=float(pull.weight),
@@ -84,6 +102,7 @@ class Forward:
             gap=np.zeros(m),
             way=np.zeros(m),
             changed=np.zeros(m, dtype=np.bool_),
+            pinned=np.zeros(m, dtype=np.bool_),
             clock=np.zeros(5),
         )
         self.series = compiled.Series(
@@ -99,16 +118,47 @@ class Forward:
             scalar=np.zeros(orders + 1),
         )
 
+    def snapshot(self) -> "Snapshot":
+        """Where the walk is."""
+        walk = self.walk
+        weights, clock = walk.weights, walk.clock
+        return Snapshot(
+            Weights(weights.w.copy(), weights.a.copy(), weights.c.copy()),
+            walk.motion.sizes.copy(),
+            walk.region.copy(),
+            (clock.now, clock.log_time, clock.other),
+            len(walk.events),
+        )
+
+    def restore(self, before: "Snapshot") -> None:
+        """Take the walk back there."""
+        walk = self.walk
+        walk.region.copy_kinks(before.region)
+        walk.motion.go_to(before.weights)
+        walk.motion.sizes = before.sizes
+        walk.clock.put(*before.times)
+        del walk.events[before.events :]
+
     def go(
-        self, steps: int, most: float, step: float, log_loss: float, log_time: float, patience: int
+        self,
+        steps: int,
+        most: float,
+        step: float,
+        log_loss: float,
+        log_time: float,
+        patience: int,
+        pinned: list[int],
     ) -> tuple[Why, tuple[Hit, ...], float]:
         """Take up to `steps` steps, the first of about the length `step`; `patience`: see `Why.STIFF`.
 
         Returns why it ends, the hits that the walk has to decide, and the length to try next.
+        Neurons that are `pinned` are for the walk.
         """
         if not self._load():
             return Why.SIGN, (), step
         self.state.clock[3] = step
+        self.state.pinned[:] = False
+        self.state.pinned[pinned] = True
         code, taken, orders, neuron, sample, what = compiled.advance(
             self.setting,
             self.state,
@@ -130,8 +180,10 @@ class Forward:
         return why, hits, then
 
     def _load(self) -> bool:
-        """Be where the walk is. False if kinks are held by inputs that are nearly dependent."""
+        """Be where the walk is. False if kinks are held by inputs that are dependent, or nearly so."""
         walk, state = self.walk, self.state
+        if (walk.region.held & self.setting.mated).any():
+            return False
         weights, region = walk.weights, walk.region
         state.w[:], state.a[:], state.c[:] = weights.w, weights.a, weights.c
         state.sizes[:] = walk.motion.sizes
@@ -153,7 +205,6 @@ class Forward:
         state.side[:], state.slopes[:] = region.side, region.slopes
         state.gap[:], state.way[:], state.changed[:] = 0.0, 0.0, False
         state.clock[:3] = walk.clock.now, walk.clock.log_time, walk.clock.other
-        state.clock[4] = 0.0
         self.log.number[0] = 0
         return True
 

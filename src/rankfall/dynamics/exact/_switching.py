@@ -151,7 +151,14 @@ class Switching:
 
         Its outputs on `GRID` are f.
         """
-        region, r = self.region, self.clock.pull(at(theta) @ f)
+        return self._free(self.clock.pull(at(theta) @ f))
+
+    def become_free_now(self) -> list[Hit]:
+        """The same at the present state."""
+        return self._free(self._pulls())
+
+    def _free(self, r: np.ndarray) -> list[Hit]:
+        region = self.region
         found: list[Hit] = []
         for neuron, others in self.pinned.items():
             sign = self._sign(neuron, r)

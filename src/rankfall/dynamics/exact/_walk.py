@@ -21,6 +21,7 @@ NOISE = 1e-6  # the most that rounding may add to the pulls
 LOST = 10.0  # times its rounding: a sum of pulls that is smaller is none
 GROWTH = 4.0  # of the step size, at the most
 PATIENCE, LONGEST = 12, 400  # short steps without event after which long ones are tried, at first and later
+WITH_PINNED = 10  # short steps after which neurons that are held where repelling kinks meet are looked at
 TRIALS, WORTH = 4, 8.0  # how many long steps are tried, and how much longer they must be
 
 
@@ -147,20 +148,28 @@ class Walk:
         """
         end = self.steps + steps
         while self.steps < end and self.clock.now < most:
-            if self._twin is None or self._strides.long or self.switching.pinned:
+            if self._twin is None or self._strides.long:
                 if self._reaches(log_loss, log_time, most):
                     return
                 continue
+            pinned, left = self.switching.pinned, end - self.steps
+            before = self._twin.snapshot() if pinned else None
             first = self._next if np.isfinite(self._next) else self._natural(self.present_pulls())
-            before = self.clock.now
+            started, left = self.clock.now, min(left, WITH_PINNED) if pinned else left
             why, hits, self._next = self._twin.go(
-                end - self.steps, most, first, log_loss, log_time, self._strides.patience
+                left, most, first, log_loss, log_time, self._strides.patience, list(pinned)
             )
+            if before is not None and self.switching.become_free_now():
+                self._twin.restore(before)  # and find out here when
+                self._next, self._calm = first, 0.0
+                self._strides.begin(0.0)
+                continue
             self._calm = 0.0 if hits else self._next
             if hits:
                 self.switching.switch(hits)
             elif why is Why.STIFF:
-                self._strides.begin(self._next if self.clock.now > before else 0.0)
+                self._twin.state.clock[4] = 0.0
+                self._strides.begin(self._next if self.clock.now > started else 0.0)
             elif why is Why.SIGN:
                 if self._reaches(log_loss, log_time, most):
                     return
