@@ -17,7 +17,9 @@ import numpy as np
 from numba import njit
 
 ORDER = 14  # of the series, at the most
-LEAST = 3  # orders that are always taken: the last two tell how long the step may be
+LEAST = 2  # orders that are always taken: the last two tell how long the step may be
+LUCK = 1.5  # times what the order before the last allows
+FRESH = 16  # steps after which outputs and their rates are computed anew from the weights
 SAFETY = 0.85  # of the step that the last two orders allow
 TOUCH = 1e-13  # as in `_regions`
 ROUNDING = 1e-15  # as in `_motion`
@@ -77,6 +79,11 @@ class State(NamedTuple):
     way: np.ndarray
     changed: np.ndarray
     pinned: np.ndarray
+    f: np.ndarray  # the outputs, their rates, and g and the pulls of the kinks held, from the last series
+    rate: np.ndarray
+    g: np.ndarray
+    held: np.ndarray
+    age: np.ndarray  # steps since these were computed from the weights
     clock: np.ndarray  # its own, log t, the other one, the step to try next, calm steps
 
 
@@ -210,26 +217,41 @@ def _outputs(setting, state, weighted, room, f):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _derivatives(setting, state, series, o, h, room, weighted):  # type: ignore[no-untyped-def]
-    """From the pulls of order o to weights and outputs of order o + 1, in units of the step h."""
+def _slide(state, j, g, held):  # type: ignore[no-untyped-def]
+    """The pulls of the kinks that a neuron holds, and g without what they take away."""
+    k = len(g)
+    for s in range(state.count[j]):
+        pull = 0.0
+        for l in range(k):
+            pull -= state.solver[j, s, l] * g[l]
+        held[s] = pull
+    for s in range(state.count[j]):
+        along = 0.0
+        for l in range(k):
+            along += state.basis[j, s, l] * g[l]
+        for l in range(k):
+            g[l] -= along * state.basis[j, s, l]
+
+
+@compiled
+def _derivatives(setting, state, series, o, h, room, weighted, known):  # type: ignore[no-untyped-def]
+    """From the pulls of order o to weights and outputs of order o + 1, in units of the step h.
+
+    `known`: g, the pulls of the kinks held and the rates of the outputs come from the step before.
+    """
     x, (n, k), m = setting.x, setting.x.shape, len(state.a)
     r, g, w, a = series.r[o], series.g[o], series.w, series.a
-    for i in range(n):
-        for l in range(k):
-            room[i, l] = r[i] * x[i, l]
-    np.dot(state.slopes, room, g)
-    for j in range(m):
-        for s in range(state.count[j]):
-            pull, along = 0.0, 0.0
+    if known:
+        g[:] = state.g
+        series.held[o] = state.held
+    else:
+        for i in range(n):
             for l in range(k):
-                pull -= state.solver[j, s, l] * g[j, l]
-            series.held[o, j, s] = pull
-        for s in range(state.count[j]):
-            along = 0.0
-            for l in range(k):
-                along += state.basis[j, s, l] * g[j, l]
-            for l in range(k):
-                g[j, l] -= along * state.basis[j, s, l]
+                room[i, l] = r[i] * x[i, l]
+        np.dot(state.slopes, room, g)
+        for j in range(m):
+            if state.count[j]:
+                _slide(state, j, g[j], series.held[o, j])
     part = h / (o + 1)
     for j in range(m):
         if not setting.both:
@@ -253,9 +275,14 @@ def _derivatives(setting, state, series, o, h, room, weighted):  # type: ignore[
         for s in range(o + 2):
             for l in range(k):
                 weighted[j, l] += a[s, j] * w[o + 1 - s, j, l]
-    _outputs(setting, state, weighted, room, series.f[o + 1])
     if setting.bias:
         series.c[o + 1] = part * r.sum()
+    if known:
+        for i in range(n):
+            series.f[o + 1, i] = part * state.rate[i]
+        return
+    _outputs(setting, state, weighted, room, series.f[o + 1])
+    if setting.bias:
         for i in range(n):
             series.f[o + 1, i] += series.c[o + 1]
 
@@ -308,16 +335,21 @@ def _expand(setting, state, series, h, rtol, room, weighted):  # type: ignore[no
             series.w[0, j, l] = state.w[j, l]
             weighted[j, l] = state.a[j] * state.w[j, l]
     series.c[0] = state.c[0]
-    _outputs(setting, state, weighted, room, series.f[0])
-    series.f[0] += state.c[0]
+    known = 0 < state.age[0] < FRESH
+    if known:
+        series.f[0] = state.f
+    else:
+        state.age[0] = 0
+        _outputs(setting, state, weighted, room, series.f[0])
+        series.f[0] += state.c[0]
     _first_pulls(setting, series.f[0], series)
     least = 1e-300
     if setting.loss == SQUARE:
         least = 3e-13 * setting.weight * max(_largest(series.f[0]), _largest(setting.y)) / rtol
     whole = max(_largest(series.r[0]), least)
-    last, allowed, o = np.inf, 0.0, 0
+    before, o = 0.0, 0
     while True:
-        _derivatives(setting, state, series, o, h, room, weighted)
+        _derivatives(setting, state, series, o, h, room, weighted, known and o == 0)
         if o == 0 and _is_noise(setting, state, series, h, rtol):
             return 0, 0.0
         _next_pulls(setting, series, o)
@@ -325,13 +357,14 @@ def _expand(setting, state, series, h, rtol, room, weighted):  # type: ignore[no
         rough = _largest(series.r[o]) / whole
         if setting.both:
             rough = max(rough, _growth(series, state, o))
-        allows = (rtol / rough) ** (1.0 / o) if rough > 0 else np.inf
-        allowed = SAFETY * min(last, allows)
-        last = allows
         if not np.isfinite(rough):
             return o, 0.0
-        if o == ORDER or (o >= LEAST and allowed >= 1.0):
-            return o, min(allowed, GROWTH)
+        allowed = (rtol / rough) ** (1.0 / o) if rough > 0 else GROWTH
+        if o > 1 and before > 0:  # the last order may be small by chance: the one before has its say
+            allowed = min(allowed, LUCK * (rtol ** ((o - 1.0) / o) / before) ** (1.0 / (o - 1)))
+        before = rough
+        if o == ORDER or (o >= LEAST and SAFETY * allowed >= 1.0):
+            return o, min(SAFETY * allowed, GROWTH)
 
 
 @compiled
@@ -744,6 +777,45 @@ def _land(setting, state, series, order, theta):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def _carry(setting, state, series, order, theta, h):  # type: ignore[no-untyped-def]
+    """Keep outputs, rates and pulls at a place in the step for the next one."""
+    n, (m, k) = len(setting.y), state.w.shape
+    for i in range(n):
+        value, rate = 0.0, 0.0
+        for o in range(order, -1, -1):
+            rate = rate * theta + value
+            value = value * theta + series.f[o, i]
+        state.f[i], state.rate[i] = value, rate / h
+    for j in range(m):
+        for l in range(k):
+            value = 0.0
+            for o in range(order - 1, -1, -1):
+                value = value * theta + series.g[o, j, l]
+            state.g[j, l] = value
+        for s in range(state.count[j]):
+            value = 0.0
+            for o in range(order - 1, -1, -1):
+                value = value * theta + series.held[o, j, s]
+            state.held[j, s] = value
+    state.age[0] += 1
+
+
+@compiled
+def _add_rates(setting, state, j, sign, z):  # type: ignore[no-untyped-def]
+    """Add the rates of the outputs by one neuron, or with sign -1 take them away."""
+    inner, k = 0.0, state.w.shape[1]
+    velocity = state.a[j] ** 2 * state.g[j]
+    if setting.both:
+        for l in range(k):
+            inner += state.w[j, l] * state.g[j, l]
+        for l in range(k):
+            velocity[l] += inner * state.w[j, l]
+    np.dot(setting.x, velocity, z)
+    for i in range(len(z)):
+        state.rate[i] += sign * state.slopes[j, i] * z[i]
+
+
+@compiled
 def _changes_sign(state, series, order, theta):  # type: ignore[no-untyped-def]
     """May an output weight reach zero within a step, or is one zero that moves?"""
     for j in range(len(state.a)):
@@ -790,6 +862,7 @@ def advance(setting, state, log, series, rtol, steps, most, log_loss, log_time, 
         if now >= log_time or _log_loss(setting, series, order, place) <= log_loss:
             return NEAR, taken, orders, -1, -1, KINK
         _land(setting, state, series, order, place)
+        _carry(setting, state, series, order, place, h)
         state.clock[0], state.clock[1], state.clock[2] = clock, now, other
         taken += 1
         if j < 0:
@@ -807,7 +880,14 @@ def advance(setting, state, log, series, rtol, steps, most, log_loss, log_time, 
             for o in range(order, -1, -1):
                 value = value * place + series.r[o, l]
             r[l] = value
-        if still > STUCK or not _decide(setting, state, log, j, i, what, r, z):
+        _add_rates(setting, state, j, -1.0, z)
+        decided = still <= STUCK and _decide(setting, state, log, j, i, what, r, z)
+        if decided:
+            np.dot(state.slopes[j] * r, setting.x, state.g[j])
+            _slide(state, j, state.g[j], state.held[j])
+            _add_rates(setting, state, j, 1.0, z)
+        else:
+            state.age[0] = 0
             crowded = (
                 state.count[j] == state.samples.shape[1] and not state.pinned[j] and not setting.mated[i]
             )

@@ -103,6 +103,11 @@ class Forward:
             way=np.zeros(m),
             changed=np.zeros(m, dtype=np.bool_),
             pinned=np.zeros(m, dtype=np.bool_),
+            f=np.zeros(n),
+            rate=np.zeros(n),
+            g=np.zeros((m, k)),
+            held=np.zeros((m, kinks)),
+            age=np.zeros(1, dtype=np.int64),
             clock=np.zeros(5),
         )
         self.series = compiled.Series(
@@ -203,7 +208,7 @@ class Forward:
                 state.count[j] = -1
                 return False
         state.side[:], state.slopes[:] = region.side, region.slopes
-        state.gap[:], state.way[:], state.changed[:] = 0.0, 0.0, False
+        state.gap[:], state.way[:], state.changed[:], state.age[:] = 0.0, 0.0, False, 0
         state.clock[:3] = walk.clock.now, walk.clock.log_time, walk.clock.other
         self.log.number[0] = 0
         return True
