@@ -135,7 +135,7 @@ def _defining(module: str, name: str, folder: Path) -> str:
 
 @cache
 def _taken(module: str, folder: Path) -> tuple[ast.ImportFrom, ...]:
-    """From where a package takes names; those that it imports when they are first used, a type checker reads."""
+    """From where a package takes its names. What it imports when it is first used, a type checker reads."""
     if _file(module, folder).name != "__init__.py":
         return ()
     body = _read(module, folder).body
