@@ -69,6 +69,21 @@ def test_help_answers_without_waiting_for_anything_heavy():
     assert answer.splitlines()[-1] == "0 []"
 
 
+LATER = """
+import sys
+from rankfall import limits, theory  # what `rankfall limit` and `rankfall assess` import before they begin
+import rankfall as rf
+data = rf.data.gaussian_mixture(n=6, dim=8, seed=0)
+end = limits.limit(rf.Network.fixed_second_layer((8, 4, 1), slope=0.1, sigma=1e-4, seed=0), data)
+later = ("diffrax", "optax", "matplotlib", "pooch", "requests", "rich")
+print(end.verdict, [m for m in later if m in sys.modules])
+"""
+
+
+def test_a_limit_is_found_without_what_only_runs_and_pictures_need():
+    assert python(LATER).stdout.splitlines() == ["certified []"]
+
+
 @pytest.mark.parametrize(
     "words",
     [(*command, "--help") for command in ((), ("run",), ("limit",), ("assess",), ("data",), ("reproduce",))],

@@ -1,3 +1,4 @@
+import equinox as eqx
 import jax
 import numpy as np
 import pytest
@@ -38,6 +39,30 @@ def test_the_forward_pass_is_that_of_the_formula(slope, linear_tail):
     network = with_biases(network)
     np.testing.assert_allclose(network(X), forward(network, X), rtol=1e-14, atol=1e-15)
     np.testing.assert_allclose(network(X[0]), forward(network, X[0]), rtol=1e-14, atol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_numpy_and_jax_pass_through_the_same_network(dtype):
+    network = with_biases(Network.gaussian((3, 5, 4, 2), 0.3, 2.0, 1, bias=True)).astype(dtype)
+    with float64():
+        traced = jax.jit(lambda network, x: network.preactivations(x))(network, X.astype(dtype))
+    for mine, theirs in zip(network.preactivations(X), traced, strict=True):
+        assert isinstance(mine, np.ndarray)
+        assert mine.dtype == theirs.dtype == dtype
+        np.testing.assert_allclose(mine, theirs, rtol=50 * np.finfo(dtype).eps, atol=np.finfo(dtype).eps)
+
+
+def test_the_slope_alone_can_be_differentiated():
+    network = Network([[[1.0], [-1.0]], [[2.0, 3.0]]])
+
+    def value(slope):
+        return eqx.tree_at(lambda n: n.slope, network, slope)(np.ones(1))
+
+    assert jax.grad(value)(0.1) == -3.0  # f(1) = 2 - 3 slope
+
+
+def test_outputs_beyond_the_largest_number_are_infinite_and_no_warning():
+    assert Network([[[1e300]], [[1e300]]])(np.ones(1)) == np.inf
 
 
 def test_one_output_is_one_number_a_point_and_the_preactivations_end_with_it():

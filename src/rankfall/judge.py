@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
-Measure = Callable[[xr.Dataset], Any]
+if TYPE_CHECKING:
+    import xarray as xr
+
+Measure = Callable[["xr.Dataset"], Any]
 
 
 class Verdict(StrEnum):
@@ -94,7 +96,7 @@ class Check:
     expected: Interval
     form: str = "{:.3g}"
 
-    def on(self, runs: xr.Dataset) -> "Measured":
+    def on(self, runs: "xr.Dataset") -> "Measured":
         """Take the number and compare."""
         values = np.asarray(self.measure(runs), dtype=float)
         return Measured(self.metric, values, self.expected.contains(values), self.expected, self.form)

@@ -257,9 +257,11 @@ class Network(eqx.Module):
         points: Any = x if is_traced(x) else np.asarray(x, dtype=self.dtype)
         if points.shape[-1] != self.widths[0]:
             raise ValueError(f"the network takes {self.widths[0]} features, but x has {points.shape[-1]}.")
-        return _preactivations(
-            with_origin(self, ""), points
-        )  # where it comes from is no reason to compile again
+        if all(isinstance(leaf, np.ndarray | np.generic) for leaf in jax.tree.leaves((self, points))):
+            with np.errstate(over="ignore", invalid="ignore"):  # as JAX has it: infinite, or NaN
+                return _preactivations(self, points)
+        # where it comes from is no reason to compile again
+        return _compiled_preactivations(with_origin(self, ""), points)
 
     def odd_part(self, x: Float[Array, "*batch d"]) -> Float[Array, "..."]:
         """(f(x) - f(-x))/2, for any network."""
@@ -460,7 +462,8 @@ class Network(eqx.Module):
 
 def activation(z: Float[Array, "..."], slope: Float[Array, ""] | float) -> Float[Array, "..."]:
     """The leaky ReLU max(z, slope z), with derivative `slope` at 0."""
-    return jnp.where(z > 0, z, jnp.asarray(slope, dtype=z.dtype) * z)
+    xp = z.__array_namespace__()
+    return xp.where(z > 0, z, xp.asarray(slope, dtype=z.dtype) * z)
 
 
 def through_skip(
@@ -472,9 +475,9 @@ def through_skip(
     return u * skip if skip.ndim == 1 else u @ skip.T
 
 
-@in_float64
 def _preactivations(network: Network, x: Any) -> tuple[Any, ...]:
-    u = entering = jnp.asarray(x)  # the inputs of the layer before and of this one
+    """Of NumPy arrays by NumPy, which has nothing to compile; of JAX's by JAX."""
+    u = entering = x  # the inputs of the layer before and of this one
     seen = []
     layers = zip(network.weights, network.biases, network.skips, strict=True)
     for layer, (w, b, skip) in enumerate(layers, start=1):
@@ -484,6 +487,11 @@ def _preactivations(network: Network, x: Any) -> tuple[Any, ...]:
         seen.append(h)
         u, entering = entering, activation(h, network.slope) if layer in network.activated else h
     return tuple(seen)
+
+
+@in_float64
+def _compiled_preactivations(network: Network, x: Any) -> tuple[Any, ...]:
+    return _preactivations(network, jnp.asarray(x))
 
 
 def moving(network: Network) -> Network:

@@ -8,16 +8,18 @@ from contextlib import contextmanager
 from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-import xarray as xr
 
 from rankfall._atomic import atomically
 from rankfall.measure import Measure, matrix_layers
 from rankfall.network import Identity, Network
 from rankfall.outcome import Outcome, Statistics
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 PACKAGES = ("rankfall", "jax", "jaxlib", "equinox", "diffrax", "optax", "numpy")
 
@@ -38,11 +40,11 @@ class Trajectory:
 
     def __init__(
         self,
-        dataset: xr.Dataset,
+        dataset: "xr.Dataset",
         networks: Sequence[Network],
         settings: Mapping[str, Any],
         state: Any = None,
-        events: xr.Dataset | None = None,
+        events: "xr.Dataset | None" = None,
         statistics: Statistics | None = None,
     ):
         self.dataset = dataset
@@ -69,7 +71,7 @@ class Trajectory:
             raise AttributeError(name)
         return getattr(self.dataset, name)
 
-    def __getitem__(self, name: Hashable) -> xr.DataArray:
+    def __getitem__(self, name: Hashable) -> "xr.DataArray":
         return self.dataset[name]
 
     def __dir__(self) -> list[str]:
@@ -84,6 +86,8 @@ class Trajectory:
 
     def to_netcdf(self, path: str | os.PathLike[str]) -> Path:
         """Write everything to one netCDF file: under a temporary name first, then renamed."""
+        import xarray as xr
+
         with atomically(path) as draft:
             dataset = self.dataset.copy()
             dataset.attrs["rankfall_settings"] = json.dumps(self.settings)
@@ -127,8 +131,10 @@ def _statistics(written: str | None, settings: dict[str, Any]) -> Statistics:
 
 
 @contextmanager
-def opened(path: str | os.PathLike[str], mark: str, what: str) -> Iterator[dict[str, xr.Dataset]]:
+def opened(path: str | os.PathLike[str], mark: str, what: str) -> Iterator[dict[str, "xr.Dataset"]]:
     """The groups of a netCDF file that has the attribute `mark`, and so is `what`; its root is loaded."""
+    import xarray as xr
+
     try:
         groups = xr.open_groups(path, engine="h5netcdf")
     except FileNotFoundError:
@@ -145,8 +151,10 @@ def opened(path: str | os.PathLike[str], mark: str, what: str) -> Iterator[dict[
             group.close()
 
 
-def pack(network: Network) -> xr.Dataset:
+def pack(network: Network) -> "xr.Dataset":
     """A network as a dataset, for a file."""
+    import xarray as xr
+
     arrays = {f"W{layer}": ((f"out{layer}", f"in{layer}"), w) for layer, w in enumerate(network.weights, 1)}
     biases = {
         f"b{layer}": ((f"out{layer}",), b) for layer, b in enumerate(network.biases, 1) if b is not None
@@ -166,7 +174,7 @@ def pack(network: Network) -> xr.Dataset:
     return xr.Dataset({**arrays, **biases, **skips}, attrs=attrs)
 
 
-def unpack(packed: xr.Dataset) -> Network:
+def unpack(packed: "xr.Dataset") -> Network:
     """The inverse of `pack`."""
     trained = [bool(each) for each in np.atleast_1d(packed.attrs["trained"])]
     depth = len(trained)
@@ -193,15 +201,17 @@ def versions() -> dict[str, str]:
 def to_dataset(
     records: Mapping[str, np.ndarray],
     measures: Sequence[Measure],
-    axis: xr.DataArray,
+    axis: "xr.DataArray",
     network: Network,
     along: tuple[str, Sequence[Any]] | None = None,
-) -> xr.Dataset:
+) -> "xr.Dataset":
     """The records of a run as a dataset: names, units and coordinates, and no dimension of length one.
 
     Each record has the axis of the run first, then (if networks ran together) that of `along`, then the
     dimensions of its measure.
     """
+    import xarray as xr
+
     variables: dict[str, tuple[list[str], np.ndarray, dict[str, str]]] = {}
     for measure in measures:
         values = np.asarray(records[measure.name])

@@ -114,6 +114,11 @@ def test_its_runs_rest_on_the_file_and_on_those_next_to_it_that_it_imports(
     assert code_of_all(after)[name] != code_of_all(before)[name]
 
 
+def test_its_runs_rest_on_what_the_package_imports_when_it_is_first_used(tmp_path):
+    (tmp_path / "mine.py").write_text("from rankfall import descent\n")
+    assert "rankfall.dynamics._descent.driver" in code_of_runs(str(tmp_path / "mine.py"))
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

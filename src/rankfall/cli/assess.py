@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from rankfall.cli import imports
 from rankfall.cli.input import DataName, DataOption, Label, Prepare, read
 from rankfall.cli.options import FirstBias, Init, Scale, Seed, Slope, Width, network_of
 from rankfall.cli.output import NO_ANSWER, again, say
@@ -41,7 +42,8 @@ def assess(
     """
     from rich.console import Console
 
-    from rankfall import theory
+    with imports.kept():
+        from rankfall import theory
 
     points = read(data, label, option or [], prepare or [])
     network = network_of(points, width, slope, init, scale, bias, seed, loss, homogeneous=True)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankfall.cli import imports
 from rankfall.cli.input import DataName, DataOption, Label, Prepare, file_name, read, saved
 from rankfall.cli.options import FirstBias, Init, Scale, Seed, Slope, Width, network_of
 from rankfall.cli.output import NO_ANSWER, again, say
@@ -60,8 +61,9 @@ def limit(
     """
     from rich.console import Console
 
-    from rankfall import limits
-    from rankfall.loss import named
+    with imports.kept():
+        from rankfall import limits
+        from rankfall.loss import named
 
     before = None if go_on is None else saved(go_on)
     loss = loss or ("exponential" if before is None else before.settings["loss"])

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rankfall.cli import imports
 from rankfall.cli.input import DataName, DataOption, Label, Prepare, file_name, read
 from rankfall.cli.options import Init, Scale, Slope, Width, network_of
 from rankfall.cli.output import NO_ANSWER, again, numbers, say
@@ -82,7 +83,8 @@ def run(
     Exit code 0: it reached its end; 3: it was interrupted, spent its budget, stalled or diverged, and what
     was reached by then is saved; 2: the input is wrong.
     """
-    from rankfall import dynamics
+    with imports.kept():
+        from rankfall import dynamics
 
     descends = steps is not None or epochs is not None
     flows = until is not None or loss_below is not None

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import equinox as eqx
 import jax
 import numpy as np
-import xarray as xr
 
 from rankfall._atomic import atomically
 from rankfall.certificates import Certificate
@@ -25,6 +24,7 @@ from rankfall.network import Network, moving
 from rankfall.trajectory import opened, pack, unpack
 
 if TYPE_CHECKING:
+    import xarray as xr
     from rich.console import Group
 
 
@@ -186,7 +186,9 @@ class Limit:
                 pack(self.state).to_netcdf(draft, engine="h5netcdf", mode="a", group="network_1")
         return Path(path)
 
-    def _dataset(self) -> xr.Dataset:
+    def _dataset(self) -> "xr.Dataset":
+        import xarray as xr
+
         kinks = np.array(self.kinks, dtype=float).reshape(-1, 3)
         variables: dict[str, Any] = {
             "multipliers": ("samples", self.multipliers, {"long_name": "multiplier"}),

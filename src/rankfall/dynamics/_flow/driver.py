@@ -3,20 +3,17 @@
 import time
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 from scipy.optimize import brentq
 
 from rankfall._naming import unknown
 from rankfall._precision import float64, to_numpy
 from rankfall._progress import PAUSE, progress
 from rankfall.data import Data
-from rankfall.dynamics._flow.integrator import Integrator, State
 from rankfall.dynamics._problem import Reduction
 from rankfall.dynamics._record import Record, choose, record_targets
 from rankfall.dynamics._until import Until
@@ -25,6 +22,12 @@ from rankfall.measure import Measure
 from rankfall.network import Network
 from rankfall.outcome import Outcome, Statistics
 from rankfall.trajectory import Trajectory, to_dataset, versions
+
+if TYPE_CHECKING:  # every limit imports this file, and few follow a flow
+    import diffrax
+    import xarray as xr
+
+    from rankfall.dynamics._flow.integrator import Integrator, State
 
 CHATTER = 2  # times the halvings it takes to cross a kink to the tolerance: more is chattering
 
@@ -51,7 +54,7 @@ def flow(
     atol: float = 0.0,
     measures: Iterable[str | Measure] | None = None,
     record: Record | None = None,
-    solver: diffrax.AbstractERK | None = None,
+    solver: "diffrax.AbstractERK | None" = None,
     budget: int = 100_000,
     seconds: float = np.inf,
     span: bool = True,
@@ -96,7 +99,7 @@ def flow(
     chosen = choose(measures, network, data, loss)
     reduction = Reduction([network], data, loss, span and all(m.invariant for m in chosen))
     with float64():
-        integrator = _integrator(reduction, until, clock, rtol, atol, solver or diffrax.Tsit5(), chosen)
+        integrator = _integrator(reduction, until, clock, rtol, atol, solver, chosen)
         state, outcome, records, times = _integrate(integrator, until, record, budget, seconds, show)
         parameters = to_numpy(jax.tree.map(lambda leaf: leaf[None], integrator.parameters(state.y)))
         statistics = _statistics(integrator, state)
@@ -123,17 +126,21 @@ def _integrator(
     clock: str,
     rtol: float,
     atol: float,
-    solver: diffrax.AbstractERK,
+    solver: "diffrax.AbstractERK | None",
     measures: tuple[Measure, ...],
-) -> Integrator:
+) -> "Integrator":
     """The compiled flow. Numbers are arrays in it, so that another tolerance does not compile it again."""
+    import diffrax
+
+    from rankfall.dynamics._flow.integrator import Integrator
+
     bounds = (until.loss, until.gradient)
     return Integrator(
         problem=jax.device_put(reduction.one),
         end=jnp.asarray(until.time),
         bounds=tuple(None if bound is None else jnp.asarray(bound) for bound in bounds),
         pid=diffrax.PIDController(jnp.asarray(rtol), jnp.asarray(max(atol, TINY)), norm=_largest, **CONTROL),
-        solver=solver,
+        solver=solver or diffrax.Tsit5(),
         clock=clock,
         measures=measures,
     )
@@ -145,8 +152,10 @@ def _dataset(
     clock: str,
     measures: tuple[Measure, ...],
     network: Network,
-) -> xr.Dataset:
+) -> "xr.Dataset":
     """The records over the clock of the run; over that of the loss with the logarithm of the time."""
+    import xarray as xr
+
     name, long_name = ("time", "time $t$") if clock == "time" else ("s", "loss clock $s$")
     axis = xr.DataArray(times, dims=name, name=name, attrs={"long_name": long_name})
     dataset = to_dataset(records, measures, axis, network)
@@ -157,8 +166,8 @@ def _dataset(
 
 
 def _integrate(
-    integrator: Integrator, until: Until, record: Record | None, budget: int, seconds: float, show: bool
-) -> tuple[State, Outcome, dict[str, np.ndarray], np.ndarray]:
+    integrator: "Integrator", until: Until, record: Record | None, budget: int, seconds: float, show: bool
+) -> tuple["State", Outcome, dict[str, np.ndarray], np.ndarray]:
     """Run to the end in pieces of about `PAUSE` seconds, so that a person can watch and stop it."""
     targets, deadline = record_targets(record, until.time), time.monotonic() + seconds
     state = integrator.begin()
@@ -166,7 +175,7 @@ def _integrate(
     outcome: Outcome | None = None
     with progress("flow", show) as shown:
 
-        def look(state: State) -> None:
+        def look(state: "State") -> None:
             done = float(state.t) / until.time if np.isfinite(until.time) else state.tried / budget
             shown.update(done, f"t = {float(state.t):.4g}, {int(state.steps):,} steps")
 
@@ -199,8 +208,8 @@ def _integrate(
 
 
 def _pieces(
-    integrator: Integrator, state: State, target: float, budget: int, deadline: float
-) -> Iterator[State]:
+    integrator: "Integrator", state: "State", target: float, budget: int, deadline: float
+) -> Iterator["State"]:
     """The states on the way to `target`, about `PAUSE` seconds apart, as far as budget and time allow."""
     most = 20
     while state.t < target and not state.met and state.tried < budget and time.monotonic() < deadline:
@@ -211,7 +220,7 @@ def _pieces(
         yield state
 
 
-def _cut_at_condition(integrator: Integrator, state: State) -> State:
+def _cut_at_condition(integrator: "Integrator", state: "State") -> "State":
     """Go back, within the last step, to where the condition was met."""
     start, end = float(state.step_from), float(state.step_to)
     if float(integrator.left_at(state, jnp.asarray(start))) <= 0:
@@ -220,7 +229,7 @@ def _cut_at_condition(integrator: Integrator, state: State) -> State:
     return integrator.cut(state, jnp.asarray(met_at))
 
 
-def _statistics(integrator: Integrator, state: State) -> Statistics:
+def _statistics(integrator: "Integrator", state: "State") -> Statistics:
     """What the flow cost, and how far its steps can be trusted."""
     tableau: Any = integrator.solver.tableau
     per_step = tableau.num_stages - 1 if tableau.fsal else tableau.num_stages

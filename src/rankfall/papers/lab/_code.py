@@ -126,12 +126,21 @@ def _defining(module: str, name: str, folder: Path) -> str:
     """The module in which `from module import name` finds the name: a package takes it from another one."""
     if _exists(f"{module}.{name}", folder):
         return f"{module}.{name}"
-    for node in _tree(module, folder).body if _file(module, folder).name == "__init__.py" else ():
-        if isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                if (alias.asname or alias.name) == name:
-                    return _defining(node.module or "", alias.name, folder)
+    for node in _taken(module, folder):
+        for alias in node.names:
+            if (alias.asname or alias.name) == name:
+                return _defining(node.module or "", alias.name, folder)
     return module
+
+
+@cache
+def _taken(module: str, folder: Path) -> tuple[ast.ImportFrom, ...]:
+    """From where a package takes its names. What it imports when it is first used, a type checker reads."""
+    if _file(module, folder).name != "__init__.py":
+        return ()
+    body = _read(module, folder).body
+    later = [node for part in body if _for_types(part) for node in ast.walk(part)]
+    return tuple(node for node in [*body, *later] if isinstance(node, ast.ImportFrom))
 
 
 def _exists(module: str, folder: Path) -> bool:
@@ -154,6 +163,17 @@ def _tree(module: str, folder: Path) -> ast.Module:
 
 def _parsed(module: str, folder: Path) -> ast.Module:
     """The syntax tree, with full names in imports, and without what only a type checker reads."""
+    tree = _read(module, folder)
+    tree.body = [node for node in tree.body if not _for_types(node)]
+    return tree
+
+
+def _for_types(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+
+
+def _read(module: str, folder: Path) -> ast.Module:
+    """The syntax tree, with full names in imports."""
     file = _file(module, folder)
     tree = ast.parse(file.read_text(encoding="utf-8"))
     home = module.split(".") if file.name == "__init__.py" else module.split(".")[:-1]
@@ -161,11 +181,6 @@ def _parsed(module: str, folder: Path) -> ast.Module:
         if isinstance(node, ast.ImportFrom) and node.level:
             within = home[: len(home) + 1 - node.level]
             node.module, node.level = ".".join([*within, *filter(None, [node.module])]), 0
-    tree.body = [
-        node
-        for node in tree.body
-        if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test))
-    ]
     return tree
 
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from rankfall import data as sets
 from rankfall.data import Data
-from rankfall.dynamics import descent
 from rankfall.judge import at_most
 from rankfall.limits import Limit
 from rankfall.loss import logistic, square
@@ -177,6 +176,8 @@ def _descended(e: Evidence) -> np.ndarray:
 
 
 def _runs(s: Situation) -> Trajectory | Limit:
+    from rankfall.dynamics import descent
+
     records, kept = [0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 400], ["weights", "loss"]
     return descent(s.network, s.data, s.loss, s.step or 0.1, 400, record=records, measures=kept, show=False)
 

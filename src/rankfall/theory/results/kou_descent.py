@@ -13,7 +13,6 @@ import numpy as np
 
 from rankfall import data as sets
 from rankfall.data import Data
-from rankfall.dynamics import descent
 from rankfall.judge import Interval, at_most
 from rankfall.limits import Limit
 from rankfall.loss import logistic, square
@@ -203,6 +202,8 @@ def _drift(e: Evidence) -> float:
 
 
 def _descends(s: Situation) -> Trajectory | Limit:
+    from rankfall.dynamics import descent
+
     kept, records = ["weights", "loss"], [0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 1500]
     return descent(s.network, s.data, s.loss, s.step or 1.0, 1500, record=records, measures=kept, show=False)
 

@@ -4,16 +4,15 @@ $W(t) = c^{-1/2}\, W^{lin}(c t)$ with $c = (1+\alpha)/2$, from weights of rank o
 too: a step $\eta$ here is a step $c\eta$ there, and an L2 penalty $\lambda$ here is $\lambda/c$ there.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import optax
 
 from rankfall import data as sets
 from rankfall.data import Data
-from rankfall.dynamics import descent, flow, linear
+from rankfall.dynamics import flow, linear
 from rankfall.judge import Interval, at_most
 from rankfall.limits import Limit
 from rankfall.loss import exponential, logistic, square
@@ -26,6 +25,9 @@ from rankfall.theory.core.situation import Situation
 from rankfall.theory.core.sources import ZHANG
 from rankfall.theory.core.tolerances import integration
 from rankfall.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from rankfall.dynamics import Optimiser
 
 RANK_ONE = Condition("rank-one", "start of rank one, W1 = k W2' r'")
 HALVES = Condition("equal-halves", "equal halves: | |W2+|^2/|W2|^2 - 1/2 |")
@@ -140,6 +142,8 @@ def _twin(e: Evidence) -> Evidence:
 
 
 def _run_twin(e: Evidence) -> Evidence:
+    from rankfall.dynamics import descent
+
     s, c = e.situation, float(e.start.mean_slope)
     twin = s.network.linear_twin()
     if e.in_loss_clock:
@@ -172,13 +176,17 @@ def _run_twin(e: Evidence) -> Evidence:
     return Evidence(replace(s, network=twin), run)
 
 
-def _penalised(penalty: float) -> Callable[[Any], optax.GradientTransformation]:
+def _penalised(penalty: float) -> "Optimiser":
+    import optax
+
     if not penalty:
         return optax.sgd
     return lambda size: optax.chain(optax.add_decayed_weights(penalty), optax.sgd(size))
 
 
 def _runs(s: Situation) -> Trajectory | Limit:
+    from rankfall.dynamics import descent
+
     measures = ["weights", "loss"]
     if s.step is None:
         return flow(
@@ -290,6 +298,8 @@ def _small(e: Evidence) -> Interval:
 
 
 def _descends(s: Situation) -> Trajectory | Limit:
+    from rankfall.dynamics import descent
+
     measures = ["weights", "loss"]
     return descent(s.network, s.data, s.loss, 0.02, 3000, measures=measures, record=linear(60), show=False)
 
