@@ -1,13 +1,12 @@
 """Gradient flow of two-layer networks, region by region: exact at the kinks, at any time however late."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 from scipy.optimize import brentq
 
 from rankfall._naming import unknown
@@ -31,6 +30,9 @@ from rankfall.measure import Measure
 from rankfall.network import Network
 from rankfall.outcome import Outcome, Statistics
 from rankfall.trajectory import Trajectory, to_dataset, versions
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 LOSSES = ("exponential", "logistic", "square")
 STILL = 3  # steps after which a flow that does not move has come to rest
@@ -73,6 +75,8 @@ def exact_flow(
     so far. `run.events` tells what happened at which time to which pair; `visited` turns it into the regions.
     Ctrl-C ends the run early and returns what was reached.
     """
+    import xarray as xr
+
     loss = named(loss)
     until = until if isinstance(until, Until) else Until(time=float(until))
     if clock not in ("time", "loss"):
@@ -343,8 +347,10 @@ def _measured(problem: Problem, measures: tuple[Measure, ...], parameters: Netwo
     return values
 
 
-def _event_log(walk: Walk, first: np.ndarray) -> xr.Dataset:
+def _event_log(walk: Walk, first: np.ndarray) -> "xr.Dataset":
     """The events of a walk as a dataset."""
+    import xarray as xr
+
     events = walk.events
     columns: dict[str, Any] = {
         "clock": np.array([e.clock for e in events], dtype=float),
