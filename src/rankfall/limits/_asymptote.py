@@ -126,6 +126,9 @@ def _offset(
     """
     u, s = basis
     b = u * s
+    if len(s) == len(q) and share.min() >= 1e-14:  # of independent h_i the shares are known
+        levels = -np.log(share) - q
+        return share, u @ (u.T @ (levels - levels.mean()) / s**2)
     drift, rho = b.T @ share, np.zeros(len(s))
 
     def shares(rho: np.ndarray) -> tuple[np.ndarray, float]:

@@ -242,8 +242,11 @@ def _derivatives(setting, state, series, o, h, room, weighted, known):  # type: 
     x, (n, k), m = setting.x, setting.x.shape, len(state.a)
     r, g, w, a = series.r[o], series.g[o], series.w, series.a
     if known:
-        g[:] = state.g
-        series.held[o] = state.held
+        for j in range(m):
+            for l in range(k):
+                g[j, l] = state.g[j, l]
+            for s in range(state.count[j]):
+                series.held[o, j, s] = state.held[j, s]
     else:
         for i in range(n):
             for l in range(k):
@@ -276,7 +279,10 @@ def _derivatives(setting, state, series, o, h, room, weighted, known):  # type: 
             for l in range(k):
                 weighted[j, l] += a[s, j] * w[o + 1 - s, j, l]
     if setting.bias:
-        series.c[o + 1] = part * r.sum()
+        total = 0.0
+        for i in range(n):
+            total += r[i]
+        series.c[o + 1] = part * total
     if known:
         for i in range(n):
             series.f[o + 1, i] = part * state.rate[i]
@@ -337,17 +343,19 @@ def _expand(setting, state, series, h, rtol, room, weighted):  # type: ignore[no
     series.c[0] = state.c[0]
     known = 0 < state.age[0] < FRESH
     if known:
-        series.f[0] = state.f
+        for i in range(len(setting.y)):
+            series.f[0, i] = state.f[i]
     else:
         state.age[0] = 0
         _outputs(setting, state, weighted, room, series.f[0])
-        series.f[0] += state.c[0]
+        for i in range(len(setting.y)):
+            series.f[0, i] += state.c[0]
     _first_pulls(setting, series.f[0], series)
     least = 1e-300
     if setting.loss == SQUARE:
         least = 3e-13 * setting.weight * max(_largest(series.f[0]), _largest(setting.y)) / rtol
     whole = max(_largest(series.r[0]), least)
-    before, o = 0.0, 0
+    before, o = 0.0, len(series.c) - ORDER - 1
     while True:
         _derivatives(setting, state, series, o, h, room, weighted, known and o == 0)
         if o == 0 and _is_noise(setting, state, series, h, rtol):
@@ -628,8 +636,12 @@ def _decide(setting, state, log, j, i, what, r, z):  # type: ignore[no-untyped-d
         if other != i and state.side[j, other] != 0 and setting.lengths[other] > 0 and abs(z[other]) <= near:
             return False
         total += abs(r[other]) * setting.lengths[other]
-    row, samples = state.slopes[j].copy(), state.samples[j].copy()
-    basis, solver = state.basis[j].copy(), state.solver[j].copy()
+    row, pulls, samples = np.empty(n), np.empty(n), np.empty(room, dtype=np.int64)
+    basis, solver = np.empty((room, k)), np.empty((room, k))
+    for other in range(n):
+        row[other] = state.slopes[j, other]
+    for s in range(count):
+        samples[s] = state.samples[j, s]
     freed = np.zeros(room + 2, dtype=np.int64)  # the last one counts them
     if what == KINK and sign * r[i] < 0:
         samples[count], row[i], count = i, 0.0, count + 1
@@ -648,7 +660,9 @@ def _decide(setting, state, log, j, i, what, r, z):  # type: ignore[no-untyped-d
     while True:
         if not span_kinks(x, samples, count, basis, solver):
             return False
-        np.dot(row * r, x, g)
+        for other in range(n):
+            pulls[other] = row[other] * r[other]
+        np.dot(pulls, x, g)
         kept, left, clear = _release_outside(setting, samples, count, solver, g, r, row, freed, i)
         if not clear:
             return False
@@ -665,7 +679,9 @@ def _decide(setting, state, log, j, i, what, r, z):  # type: ignore[no-untyped-d
     if what == KINK and count and not _rests_plainly(setting, samples, count, basis, r, sign):
         return False
     _away(state.basis[j], state.count[j], state.w[j])
-    direction = x[i].copy()  # to the kink exactly
+    direction = np.empty(k)  # to the kink exactly
+    for l in range(k):
+        direction[l] = x[i, l]
     _away(state.basis[j], state.count[j], direction)
     square, along = 0.0, 0.0
     for l in range(k):
@@ -676,8 +692,13 @@ def _decide(setting, state, log, j, i, what, r, z):  # type: ignore[no-untyped-d
             state.w[j, l] -= along / square * direction[l]
     _away(basis, count, state.w[j])
     _log_changes(setting, state, log, j, i, what, row, samples, count)
-    state.slopes[j], state.samples[j], state.count[j] = row, samples, count
-    state.basis[j], state.solver[j] = basis, solver
+    for other in range(n):
+        state.slopes[j, other] = row[other]
+    for s in range(count):
+        state.samples[j, s] = samples[s]
+        for l in range(k):
+            state.basis[j, s, l], state.solver[j, s, l] = basis[s, l], solver[s, l]
+    state.count[j] = count
     state.gap[j], state.changed[j] = 0.0, True
     return True
 
@@ -804,7 +825,9 @@ def _carry(setting, state, series, order, theta, h):  # type: ignore[no-untyped-
 def _add_rates(setting, state, j, sign, z):  # type: ignore[no-untyped-def]
     """Add the rates of the outputs by one neuron, or with sign -1 take them away."""
     inner, k = 0.0, state.w.shape[1]
-    velocity = state.a[j] ** 2 * state.g[j]
+    velocity = np.empty(k)
+    for l in range(k):
+        velocity[l] = state.a[j] ** 2 * state.g[j, l]
     if setting.both:
         for l in range(k):
             inner += state.w[j, l] * state.g[j, l]
@@ -883,7 +906,9 @@ def advance(setting, state, log, series, rtol, steps, most, log_loss, log_time, 
         _add_rates(setting, state, j, -1.0, z)
         decided = still <= STUCK and _decide(setting, state, log, j, i, what, r, z)
         if decided:
-            np.dot(state.slopes[j] * r, setting.x, state.g[j])
+            for l in range(n):
+                z[l] = state.slopes[j, l] * r[l]
+            np.dot(z, setting.x, state.g[j])
             _slide(state, j, state.g[j], state.held[j])
             _add_rates(setting, state, j, 1.0, z)
         else:
