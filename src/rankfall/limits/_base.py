@@ -26,6 +26,7 @@ from rankfall.trajectory import versions
 RETRY = 1.2  # the certificate is tried again when the clock has grown by this factor,
 PATIENCE = 50  # or after so many steps,
 SPARING = 1.1  # but not before the steps have grown by this factor: a certificate costs as much as many steps
+LOADING = "loading the compiled steps; the first time, they are compiled, which takes a minute"
 SHARE, SWIFT = 0.5, 2.0  # of the time so far, and seconds besides, that certificates may have taken
 RTOL = 1e-10  # of the exact flow
 FOREVER = 1e300  # of the clock
@@ -149,6 +150,8 @@ class Search:
                 while walk.steps < self.budget and not self.late:
                     if walk.clock.now > FOREVER:
                         raise Stalled("the clock has come to the end of what a double can count")
+                    if walk.compiles:
+                        shown.update(self._done(), LOADING)
                     walk.forward(min(PATIENCE, self.budget - walk.steps), walk.clock.now * RETRY or np.inf)
                     shown.update(self._done(), self._note())
                     due = walk.clock.now >= again or walk.steps >= last + PATIENCE

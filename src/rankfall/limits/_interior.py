@@ -135,11 +135,11 @@ def _solve(
             return None
     u, v = t - z, t - slope * z
     with np.errstate(divide="ignore", invalid="ignore"):
-        part = np.where(other > 0, (beta + slope * gamma) / (beta + gamma), 0.0)
-    above, below = gamma * u < beta * v, gamma * u >= beta * v
+        inside = np.where(other > 0, (beta + slope * gamma) / (beta + gamma), 0.0)
+    above = gamma * u < beta * v
     held = (other > 0) & (lam > 1e-9 * lam.max()) & (_inner(beta, u, gamma, v))
-    slopes = np.where(friendly, np.where(side > 0, 1.0, slope), np.where(above & ~below, 1.0, slope))
-    return Interior(w, np.where(lam > gap * lam.max(), lam, 0.0), np.where(held, part, slopes), held)
+    slopes = np.where(friendly, np.where(side > 0, 1.0, slope), np.where(above, 1.0, slope))
+    return Interior(w, np.where(lam > gap * lam.max(), lam, 0.0), np.where(held, inside, slopes), held)
 
 
 def _inner(beta: np.ndarray, u: np.ndarray, gamma: np.ndarray, v: np.ndarray) -> np.ndarray:

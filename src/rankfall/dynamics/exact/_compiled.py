@@ -1,20 +1,25 @@
-r"""The exact flow between events that need no thought, compiled: many steps in one call.
+r"""Plain steps of the exact flow, compiled: many of them in one call.
 
 A step is a Taylor series in the walk's clock, of the order that the tolerance asks for. With $u = r P$ the
 pulls of the pairs, order by order
 
-    g_j = \sum_i u_{ji} x_i,    w_j' = a_j g_j,    a_j' = w_j \cdot g_j,    f_i' = x_i \cdot (\sum_j P_{ji} a_j w_j)'
+    g_j = \sum_i u_{ji} x_i,  w_j' = a_j g_j,  a_j' = w_j \cdot g_j,  f_i' = x_i \cdot \sum_j P_{ji} (a_j w_j)'
 
-are two products of the size n m k each, and the series of the pulls r follows from that of the outputs f. The
-step ends at the first root of what is watched, and the neuron there takes its side if the decision is plain.
-All else is left to the walk in NumPy, which is the naive twin of this file: several kinks at one point, a slope
-that is at its bound, inputs on one line, a neuron without output weight, and steps that are stiff.
+are two products of the size n m k, and the series of the pulls r follows from that of the outputs f. The step
+ends at the first root of what is watched, and the neuron there takes its side if the decision is plain. All
+else is left to the walk in NumPy, the naive twin of this file: several kinks at one point, slopes at their
+bounds, inputs on one line, neurons without output weight, and steps that are stiff.
+
+After an event only one neuron moves otherwise than the series says, so that outputs, their rates and the g_j
+are carried over from step to step, and computed anew from the weights every `FRESH` steps.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+
+from rankfall.dynamics.exact._events import Why
 
 ORDER = 14  # of the series, at the most
 LEAST = 2  # orders that are always taken: the last two tell how long the step may be
@@ -32,7 +37,7 @@ STUCK = 50  # events without progress after which the walk takes over
 EXPONENTIAL, LOGISTIC, SQUARE = 0, 1, 2
 CROSS, STICK, RELEASE = 0, 1, 2  # kinds of events
 KINK, UP, DOWN = 0, 1, 2  # what ends a step
-SPENT, ARRIVED, UNDECIDED, STIFF, FULL, CROWDED, NEAR, SIGN = range(8)  # why a call returns
+SPENT, ARRIVED, UNDECIDED, STIFF, FULL, CROWDED, NEAR, SIGN = map(int, Why)
 
 compiled = njit(cache=True, error_model="numpy", nogil=True)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(6)
@@ -44,7 +49,10 @@ for _row in range(1, ORDER + 1):
 
 
 class Setting(NamedTuple):
-    """What does not change: inputs x (n, k), targets, loss, slope; `mated`: inputs on one line with others."""
+    """What does not change: inputs x (n, k), targets, loss, slope; `mated`: inputs on one line with others.
+
+    `both`: the second layer is trained, too; `bias`: so is that of the output.
+    """
 
     x: np.ndarray
     lengths: np.ndarray
@@ -59,7 +67,7 @@ class Setting(NamedTuple):
 
 
 class State(NamedTuple):
-    """What changes: weights, sides, slopes, the kinks held (`count`, `samples`), and the time.
+    """What changes: weights, sides, slopes, the kinks held (`holding` many, `samples`), and the time.
 
     `basis` (m, h, k) spans the inputs of the kinks held, and `solver` @ g are minus their pulls. `gap` is how
     far each neuron was from its nearest kink, and `way` how far it has gone since.
@@ -70,7 +78,7 @@ class State(NamedTuple):
     c: np.ndarray
     side: np.ndarray
     slopes: np.ndarray
-    count: np.ndarray
+    holding: np.ndarray
     samples: np.ndarray
     basis: np.ndarray
     solver: np.ndarray
@@ -211,8 +219,8 @@ def _outputs(setting, state, weighted, room, f):  # type: ignore[no-untyped-def]
     n, k = setting.x.shape
     for i in range(n):
         value = 0.0
-        for l in range(k):
-            value += setting.x[i, l] * room[i, l]
+        for dim in range(k):
+            value += setting.x[i, dim] * room[i, dim]
         f[i] = value
 
 
@@ -220,17 +228,17 @@ def _outputs(setting, state, weighted, room, f):  # type: ignore[no-untyped-def]
 def _slide(state, j, g, held):  # type: ignore[no-untyped-def]
     """The pulls of the kinks that a neuron holds, and g without what they take away."""
     k = len(g)
-    for s in range(state.count[j]):
+    for s in range(state.holding[j]):
         pull = 0.0
-        for l in range(k):
-            pull -= state.solver[j, s, l] * g[l]
+        for dim in range(k):
+            pull -= state.solver[j, s, dim] * g[dim]
         held[s] = pull
-    for s in range(state.count[j]):
+    for s in range(state.holding[j]):
         along = 0.0
-        for l in range(k):
-            along += state.basis[j, s, l] * g[l]
-        for l in range(k):
-            g[l] -= along * state.basis[j, s, l]
+        for dim in range(k):
+            along += state.basis[j, s, dim] * g[dim]
+        for dim in range(k):
+            g[dim] -= along * state.basis[j, s, dim]
 
 
 @compiled
@@ -243,41 +251,41 @@ def _derivatives(setting, state, series, o, h, room, weighted, known):  # type: 
     r, g, w, a = series.r[o], series.g[o], series.w, series.a
     if known:
         for j in range(m):
-            for l in range(k):
-                g[j, l] = state.g[j, l]
-            for s in range(state.count[j]):
+            for dim in range(k):
+                g[j, dim] = state.g[j, dim]
+            for s in range(state.holding[j]):
                 series.held[o, j, s] = state.held[j, s]
     else:
         for i in range(n):
-            for l in range(k):
-                room[i, l] = r[i] * x[i, l]
+            for dim in range(k):
+                room[i, dim] = r[i] * x[i, dim]
         np.dot(state.slopes, room, g)
         for j in range(m):
-            if state.count[j]:
+            if state.holding[j]:
                 _slide(state, j, g[j], series.held[o, j])
     part = h / (o + 1)
     for j in range(m):
         if not setting.both:
-            for l in range(k):
-                w[o + 1, j, l] = part * state.a[j] * g[j, l]
-                weighted[j, l] = state.a[j] * w[o + 1, j, l]
+            for dim in range(k):
+                w[o + 1, j, dim] = part * state.a[j] * g[j, dim]
+                weighted[j, dim] = state.a[j] * w[o + 1, j, dim]
             continue
-        for l in range(k):
-            w[o + 1, j, l] = 0.0
+        for dim in range(k):
+            w[o + 1, j, dim] = 0.0
         a[o + 1, j] = 0.0
         for s in range(o + 1):
             inner = 0.0
-            for l in range(k):
-                w[o + 1, j, l] += a[s, j] * series.g[o - s, j, l]
-                inner += w[s, j, l] * series.g[o - s, j, l]
+            for dim in range(k):
+                w[o + 1, j, dim] += a[s, j] * series.g[o - s, j, dim]
+                inner += w[s, j, dim] * series.g[o - s, j, dim]
             a[o + 1, j] += inner
         a[o + 1, j] *= part
-        for l in range(k):
-            w[o + 1, j, l] *= part
-            weighted[j, l] = 0.0
+        for dim in range(k):
+            w[o + 1, j, dim] *= part
+            weighted[j, dim] = 0.0
         for s in range(o + 2):
-            for l in range(k):
-                weighted[j, l] += a[s, j] * w[o + 1 - s, j, l]
+            for dim in range(k):
+                weighted[j, dim] += a[s, j] * w[o + 1 - s, j, dim]
     if setting.bias:
         total = 0.0
         for i in range(n):
@@ -307,9 +315,9 @@ def _growth(series, state, o):  # type: ignore[no-untyped-def]
     most, (m, k) = 0.0, state.w.shape
     for j in range(m):
         moved, own = series.a[o, j] ** 2, state.a[j] ** 2
-        for l in range(k):
-            moved += series.w[o, j, l] ** 2
-            own += state.w[j, l] ** 2
+        for dim in range(k):
+            moved += series.w[o, j, dim] ** 2
+            own += state.w[j, dim] ** 2
         if own > 0:
             most = max(most, moved / own)
     return np.sqrt(most)
@@ -323,9 +331,9 @@ def _is_noise(setting, state, series, h, rtol):  # type: ignore[no-untyped-def]
         total += abs(series.r[0, i]) * setting.lengths[i]
     for j in range(len(state.a)):
         square, own = 0.0, 0.0
-        for l in range(state.w.shape[1]):
-            square += series.g[0, j, l] ** 2
-            own += state.w[j, l] ** 2
+        for dim in range(state.w.shape[1]):
+            square += series.g[0, j, dim] ** 2
+            own += state.w[j, dim] ** 2
         way, size = max(way, abs(state.a[j]) * np.sqrt(square)), max(size, own)
     error = ROUNDING * total * _largest(state.a)
     return h * (error - rtol * way) > rtol * np.sqrt(size)
@@ -337,9 +345,9 @@ def _expand(setting, state, series, h, rtol, room, weighted):  # type: ignore[no
     m, k = state.w.shape
     for j in range(m):
         series.a[0, j] = state.a[j]
-        for l in range(k):
-            series.w[0, j, l] = state.w[j, l]
-            weighted[j, l] = state.a[j] * state.w[j, l]
+        for dim in range(k):
+            series.w[0, j, dim] = state.w[j, dim]
+            weighted[j, dim] = state.a[j] * state.w[j, dim]
     series.c[0] = state.c[0]
     known = 0 < state.age[0] < FRESH
     if known:
@@ -395,8 +403,8 @@ def _first_root(c, order, most, b, work):  # type: ignore[no-untyped-def]
         power *= most
     for i in range(order + 1):
         value = 0.0
-        for l in range(i + 1):
-            value += _BINOMIAL[i, l] / _BINOMIAL[order, l] * work[0, l]
+        for dim in range(i + 1):
+            value += _BINOMIAL[i, dim] / _BINOMIAL[order, dim] * work[0, dim]
         b[0, i] = value
     low, high, depth = np.empty(64), np.empty(64), 1
     low[0], high[0] = 0.0, 1.0
@@ -439,8 +447,8 @@ def _first_root(c, order, most, b, work):  # type: ignore[no-untyped-def]
         for i in range(order + 1):
             b[depth + 1, i] = work[0, 0]
             b[depth, order - i] = work[0, order - i]
-            for l in range(order - i):
-                work[0, l] = (work[0, l] + work[0, l + 1]) / 2
+            for dim in range(order - i):
+                work[0, dim] = (work[0, dim] + work[0, dim + 1]) / 2
         low[depth + 1], high[depth + 1] = left, middle
         low[depth], high[depth] = middle, right
         depth += 2
@@ -460,8 +468,8 @@ def _first_kink(setting, state, series, order, theta, rooms):  # type: ignore[no
         bend, power = 0.0, best
         for o in range(1, order + 1):
             square = 0.0
-            for l in range(k):
-                square += series.w[o, j, l] ** 2
+            for dim in range(k):
+                square += series.w[o, j, dim] ** 2
             if o == 1:
                 reach = np.sqrt(square) * power
             else:
@@ -484,14 +492,14 @@ def _first_kink(setting, state, series, order, theta, rooms):  # type: ignore[no
                 c[0], c[1] = now + touch, side * v[i]
                 for o in range(2, order + 1):
                     value = 0.0
-                    for l in range(k):
-                        value += x[i, l] * series.w[o, j, l]
+                    for dim in range(k):
+                        value += x[i, dim] * series.w[o, j, dim]
                     c[o] = side * value
                 root = _first_root(c, order, best, b, work)
                 if root < best:
                     best, neuron, sample, what = root, j, i, KINK
             state.gap[j], state.way[j] = gap, 0.0
-        for s in range(state.count[j]):
+        for s in range(state.holding[j]):
             i = state.samples[j, s]
             sign = 1.0 if series.r[0, i] > 0 else -1.0
             slack = TOUCH * abs(series.r[0, i])
@@ -524,31 +532,31 @@ def span_kinks(x, samples, count, basis, solver):  # type: ignore[no-untyped-def
     triangle = np.zeros((count, count))
     for s in range(count):
         length = 0.0
-        for l in range(k):
-            basis[s, l] = x[samples[s], l]
-            length += basis[s, l] ** 2
+        for dim in range(k):
+            basis[s, dim] = x[samples[s], dim]
+            length += basis[s, dim] ** 2
         for _ in range(2):
             for t in range(s):
                 along = 0.0
-                for l in range(k):
-                    along += basis[t, l] * basis[s, l]
-                for l in range(k):
-                    basis[s, l] -= along * basis[t, l]
+                for dim in range(k):
+                    along += basis[t, dim] * basis[s, dim]
+                for dim in range(k):
+                    basis[s, dim] -= along * basis[t, dim]
                 triangle[t, s] += along
         rest = 0.0
-        for l in range(k):
-            rest += basis[s, l] ** 2
+        for dim in range(k):
+            rest += basis[s, dim] ** 2
         if rest <= DEPENDENT**2 * length:
             return False
         triangle[s, s] = np.sqrt(rest)
-        for l in range(k):
-            basis[s, l] /= triangle[s, s]
+        for dim in range(k):
+            basis[s, dim] /= triangle[s, s]
     for s in range(count - 1, -1, -1):
-        for l in range(k):
-            value = basis[s, l]
+        for dim in range(k):
+            value = basis[s, dim]
             for t in range(s + 1, count):
-                value -= triangle[s, t] * solver[t, l]
-            solver[s, l] = value / triangle[s, s]
+                value -= triangle[s, t] * solver[t, dim]
+            solver[s, dim] = value / triangle[s, s]
     return True
 
 
@@ -556,14 +564,15 @@ def span_kinks(x, samples, count, basis, solver):  # type: ignore[no-untyped-def
 def _release_outside(setting, samples, count, solver, g, r, row, freed, first):  # type: ignore[no-untyped-def]
     """Give the kinks whose slopes are out of bounds the bound as their slope, and leave them out.
 
-    If the sample `first` is one of them, it is the only one. Returns how many are left, how many were freed, and whether each of them is clearly inside or outside.
+    If the sample `first` is one of them, it is the only one. Returns how many are left, how many were freed,
+    and whether each of them is clearly inside or outside.
     """
     kept, left, k = 0, freed[-1], len(g)
     slopes, alone = np.empty(count), False
     for s in range(count):
         i, pull = samples[s], 0.0
-        for l in range(k):
-            pull -= solver[s, l] * g[l]
+        for dim in range(k):
+            pull -= solver[s, dim] * g[dim]
         slopes[s] = pull / r[i] if r[i] != 0 else np.nan
         if not (abs(slopes[s] - 1) > INSIDE and abs(slopes[s] - setting.slope) > INSIDE):
             return 0, 0, False
@@ -586,10 +595,10 @@ def _away(basis, count, row):  # type: ignore[no-untyped-def]
     """A row without its part in the span of the basis."""
     for s in range(count):
         along = 0.0
-        for l in range(len(row)):
-            along += basis[s, l] * row[l]
-        for l in range(len(row)):
-            row[l] -= along * basis[s, l]
+        for dim in range(len(row)):
+            along += basis[s, dim] * row[dim]
+        for dim in range(len(row)):
+            row[dim] -= along * basis[s, dim]
 
 
 @compiled
@@ -602,8 +611,8 @@ def _rests_plainly(setting, samples, count, basis, r, sign):  # type: ignore[no-
         own, among = setting.lengths[i] ** 2, False
         for s in range(count):
             along = 0.0
-            for l in range(k):
-                along += basis[s, l] * setting.x[i, l]
+            for dim in range(k):
+                along += basis[s, dim] * setting.x[i, dim]
             own -= along**2
             among = among or samples[s] == i
         if not among and own <= DEPENDENT**2 * setting.lengths[i] ** 2:
@@ -620,7 +629,7 @@ def _decide(setting, state, log, j, i, what, r, z):  # type: ignore[no-untyped-d
     """
     x, slope, (n, k) = setting.x, setting.slope, setting.x.shape
     sign = 1.0 if state.a[j] > 0 else -1.0
-    count, room = state.count[j], state.samples.shape[1]
+    count, room = state.holding[j], state.samples.shape[1]
     if (
         state.a[j] == 0
         or r[i] == 0
@@ -672,33 +681,33 @@ def _decide(setting, state, log, j, i, what, r, z):  # type: ignore[no-untyped-d
     _away(basis, count, g)
     for s in range(left):
         speed, other = 0.0, freed[s]
-        for l in range(k):
-            speed += sign * x[other, l] * g[l]
+        for dim in range(k):
+            speed += sign * x[other, dim] * g[dim]
         if not (speed if row[other] == 1 else -speed) > 1e-12 * setting.lengths[other] * total:
             return False
     if what == KINK and count and not _rests_plainly(setting, samples, count, basis, r, sign):
         return False
-    _away(state.basis[j], state.count[j], state.w[j])
+    _away(state.basis[j], state.holding[j], state.w[j])
     direction = np.empty(k)  # to the kink exactly
-    for l in range(k):
-        direction[l] = x[i, l]
-    _away(state.basis[j], state.count[j], direction)
+    for dim in range(k):
+        direction[dim] = x[i, dim]
+    _away(state.basis[j], state.holding[j], direction)
     square, along = 0.0, 0.0
-    for l in range(k):
-        square += direction[l] ** 2
-        along += direction[l] * state.w[j, l]
+    for dim in range(k):
+        square += direction[dim] ** 2
+        along += direction[dim] * state.w[j, dim]
     if what == KINK:
-        for l in range(k):
-            state.w[j, l] -= along / square * direction[l]
+        for dim in range(k):
+            state.w[j, dim] -= along / square * direction[dim]
     _away(basis, count, state.w[j])
     _log_changes(setting, state, log, j, i, what, row, samples, count)
     for other in range(n):
         state.slopes[j, other] = row[other]
     for s in range(count):
         state.samples[j, s] = samples[s]
-        for l in range(k):
-            state.basis[j, s, l], state.solver[j, s, l] = basis[s, l], solver[s, l]
-    state.count[j] = count
+        for dim in range(k):
+            state.basis[j, s, dim], state.solver[j, s, dim] = basis[s, dim], solver[s, dim]
+    state.holding[j] = count
     state.gap[j], state.changed[j] = 0.0, True
     return True
 
@@ -706,7 +715,7 @@ def _decide(setting, state, log, j, i, what, r, z):  # type: ignore[no-untyped-d
 @compiled
 def _log_changes(setting, state, log, j, i, what, row, samples, count):  # type: ignore[no-untyped-def]
     """Write down what changes, and change the sides: of the sample i and of those that were held."""
-    before = state.count[j]
+    before = state.holding[j]
     for s in range(before + 1):
         sample = i if s == before else state.samples[j, s]
         if s < before and sample == i:
@@ -748,11 +757,11 @@ def _times(setting, state, series, order, theta, h):  # type: ignore[no-untyped-
     power = 1.0 if setting.loss == SQUARE else -1.0
     top, total = -np.inf, 0.0
     logs = np.empty(len(_NODES))
-    for l in range(len(_NODES)):
-        logs[l] = power * _log_loss(setting, series, order, theta * _NODES[l]) + np.log(_WEIGHTS[l])
-        top = max(top, logs[l])
-    for l in range(len(_NODES)):
-        total += np.exp(logs[l] - top)
+    for dim in range(len(_NODES)):
+        logs[dim] = power * _log_loss(setting, series, order, theta * _NODES[dim]) + np.log(_WEIGHTS[dim])
+        top = max(top, logs[dim])
+    for dim in range(len(_NODES)):
+        total += np.exp(logs[dim] - top)
     clock = state.clock[0] + theta * h
     if not theta > 0:
         return state.clock[0], state.clock[1], state.clock[2]
@@ -773,20 +782,20 @@ def _land(setting, state, series, order, theta):  # type: ignore[no-untyped-def]
         for o in range(1, order + 1):
             power *= theta
             square = 0.0
-            for l in range(k):
-                square += series.w[o, j, l] ** 2
+            for dim in range(k):
+                square += series.w[o, j, dim] ** 2
             reach += np.sqrt(square) * power
-        for l in range(k):
+        for dim in range(k):
             value = 0.0
             for o in range(order, -1, -1):
-                value = value * theta + series.w[o, j, l]
-            state.w[j, l] = value
+                value = value * theta + series.w[o, j, dim]
+            state.w[j, dim] = value
             own += value**2
         state.way[j] += reach
         own = np.sqrt(own)
         if own <= 1e-15 * (state.sizes[j] + reach):
-            for l in range(k):
-                state.w[j, l] = 0.0
+            for dim in range(k):
+                state.w[j, dim] = 0.0
         state.sizes[j] = max(own, 1e-2 * (state.sizes[j] + reach))
         if setting.both:
             value = 0.0
@@ -808,12 +817,12 @@ def _carry(setting, state, series, order, theta, h):  # type: ignore[no-untyped-
             value = value * theta + series.f[o, i]
         state.f[i], state.rate[i] = value, rate / h
     for j in range(m):
-        for l in range(k):
+        for dim in range(k):
             value = 0.0
             for o in range(order - 1, -1, -1):
-                value = value * theta + series.g[o, j, l]
-            state.g[j, l] = value
-        for s in range(state.count[j]):
+                value = value * theta + series.g[o, j, dim]
+            state.g[j, dim] = value
+        for s in range(state.holding[j]):
             value = 0.0
             for o in range(order - 1, -1, -1):
                 value = value * theta + series.held[o, j, s]
@@ -826,13 +835,13 @@ def _add_rates(setting, state, j, sign, z):  # type: ignore[no-untyped-def]
     """Add the rates of the outputs by one neuron, or with sign -1 take them away."""
     inner, k = 0.0, state.w.shape[1]
     velocity = np.empty(k)
-    for l in range(k):
-        velocity[l] = state.a[j] ** 2 * state.g[j, l]
+    for dim in range(k):
+        velocity[dim] = state.a[j] ** 2 * state.g[j, dim]
     if setting.both:
-        for l in range(k):
-            inner += state.w[j, l] * state.g[j, l]
-        for l in range(k):
-            velocity[l] += inner * state.w[j, l]
+        for dim in range(k):
+            inner += state.w[j, dim] * state.g[j, dim]
+        for dim in range(k):
+            velocity[dim] += inner * state.w[j, dim]
     np.dot(setting.x, velocity, z)
     for i in range(len(z)):
         state.rate[i] += sign * state.slopes[j, i] * z[i]
@@ -898,23 +907,23 @@ def advance(setting, state, log, series, rtol, steps, most, log_loss, log_time, 
             continue
         state.clock[3], state.clock[4] = max(2.0 * place * h, 0.3 * h), 0.0
         still = still + 1 if place * h <= 1e-14 * abs(clock) else 0
-        for l in range(n):
+        for dim in range(n):
             value = 0.0
             for o in range(order, -1, -1):
-                value = value * place + series.r[o, l]
-            r[l] = value
+                value = value * place + series.r[o, dim]
+            r[dim] = value
         _add_rates(setting, state, j, -1.0, z)
         decided = still <= STUCK and _decide(setting, state, log, j, i, what, r, z)
         if decided:
-            for l in range(n):
-                z[l] = state.slopes[j, l] * r[l]
+            for dim in range(n):
+                z[dim] = state.slopes[j, dim] * r[dim]
             np.dot(z, setting.x, state.g[j])
             _slide(state, j, state.g[j], state.held[j])
             _add_rates(setting, state, j, 1.0, z)
         else:
             state.age[0] = 0
             crowded = (
-                state.count[j] == state.samples.shape[1] and not state.pinned[j] and not setting.mated[i]
+                state.holding[j] == state.samples.shape[1] and not state.pinned[j] and not setting.mated[i]
             )
             return CROWDED if crowded else UNDECIDED, taken, orders, j, i, what
     return SPENT, taken, orders, -1, -1, KINK

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 LOSSES = ("exponential", "logistic", "square")
+TOGETHER = 200  # steps of one call, at the most
 STILL = 3  # steps after which a flow that does not move has come to rest
 
 
@@ -235,6 +236,14 @@ class _Journey:
         with progress("exact flow", show) as shown:
             try:
                 while outcome is None and walk.steps < budget:
+                    if self._forward(target, budget):
+                        now = self._now()
+                        while np.isfinite(target) and target <= now:
+                            self._keep(target, walk.clock.log_time, walk.weights)
+                            target = next(self._targets, np.inf)
+                        outcome = Outcome.ARRIVED if now >= self.until.time else self._at_rest(walk.outputs)
+                        self._show(shown, budget)
+                        continue
                     piece = walk.step(self._most())
                     stop, outcome = self._stop(piece)
                     arrived = outcome is Outcome.ARRIVED
@@ -242,7 +251,7 @@ class _Journey:
                     while np.isfinite(target) and target <= reached:
                         self._record(piece, self._place(piece, target, stop), target)
                         target = next(self._targets, np.inf)
-                    outcome = outcome or self._at_rest(piece)
+                    outcome = outcome or self._at_rest(piece.outputs[0])
                     last = walk.events[-1].clock if walk.events else -1.0
                     walk.take(piece, None if stop == piece.cut else stop)
                     self.region_count += int(bool(walk.events) and walk.events[-1].clock != last)
@@ -256,12 +265,24 @@ class _Journey:
             self._keep(now, walk.clock.log_time, walk.weights)
         return outcome or Outcome.SPENT
 
-    def _at_rest(self, piece: Piece) -> Outcome | None:
+    def _forward(self, target: float, budget: int) -> bool:
+        """Take many steps at once, up to the next record or just before the end; False if there are none."""
+        walk, until = self.walk, self.until
+        if not self.natural or until.gradient is not None:
+            return False
+        steps, events = walk.steps, len(walk.events)
+        log_loss = -np.inf if until.loss is None else float(np.log(until.loss))
+        log_time = np.inf if until.log_time is None else until.log_time
+        walk.forward(min(TOGETHER, budget - steps), min(target, until.time), log_loss, log_time)
+        self.region_count += len({event.clock for event in walk.events[events:]})
+        return walk.steps > steps
+
+    def _at_rest(self, outputs: np.ndarray) -> Outcome | None:
         """The outcome, if there is no time to arrive at and the flow does not move any more."""
         if np.isfinite(self.until.time):
             return None
         r = self.walk.present_pulls()
-        fitted = np.abs(r).max() <= 10 * self.walk.pull.rounding(piece.outputs[0])
+        fitted = np.abs(r).max() <= 10 * self.walk.pull.rounding(outputs)
         self._still = self._still + 1 if fitted or self.walk.at_rest() else 0
         return Outcome.RESTS if self._still >= STILL else None
 

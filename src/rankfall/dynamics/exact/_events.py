@@ -1,7 +1,7 @@
 """What happens on a walk: what is watched within a step, what a neuron then does, and why a walk ends."""
 
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum, IntEnum, auto
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,19 @@ class What(Enum):
     FREE = auto()  # a neuron no longer rests where repelling kinks meet
     LEAVE = auto()  # a support vector's multiplier reaches zero (in the slow flow of `rankfall.limits`)
     JOIN = auto()  # a sample's margin is no longer larger than those of the support vectors (there too)
+
+
+class Why(IntEnum):
+    """Why the compiled steps of a walk end."""
+
+    SPENT = 0  # as many steps as were asked for
+    ARRIVED = 1  # the clock has come to where it was to go
+    UNDECIDED = 2  # a neuron is at a kink, and what it does there is for the walk to decide
+    STIFF = 3  # several steps without event: longer ones may be possible
+    FULL = 4  # the log of events is full
+    CROWDED = 5  # a neuron is to hold more kinks than there is room for
+    NEAR = 6  # the loss or the time that was given is reached in the next step
+    SIGN = 7  # an output weight may reach zero in the next step
 
 
 class Hit(NamedTuple):

@@ -1,13 +1,11 @@
 """From a walk to its compiled twin and back: many plain steps in one call."""
 
-from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from rankfall.dynamics.exact import _compiled as compiled
-from rankfall.dynamics.exact._clock import LossClock, TimeClock
-from rankfall.dynamics.exact._events import Event, Hit, What
+from rankfall.dynamics.exact._events import Event, Hit, What, Why
 from rankfall.dynamics.exact._regions import Region, Weights
 
 if TYPE_CHECKING:
@@ -16,28 +14,11 @@ if TYPE_CHECKING:
 ROOM = 4  # kinks of one neuron for which there is room at first
 EVENTS = 4096  # of one call, at the most, besides one for each neuron
 
+HEARD = 500_000_000  # products of a call, at the most, so that Ctrl-C is heard
+
 _LOSSES = {"exponential": compiled.EXPONENTIAL, "logistic": compiled.LOGISTIC, "square": compiled.SQUARE}
 _KINDS = ("cross", "stick", "release")
 _WHATS = (What.KINK, What.UP, What.DOWN)
-
-
-class Why(IntEnum):
-    """Why the compiled steps end."""
-
-    SPENT = compiled.SPENT  # as many steps as were asked for
-    ARRIVED = compiled.ARRIVED  # the clock has come to where it was to go
-    UNDECIDED = compiled.UNDECIDED  # a neuron is at a kink, and what it does there is for the walk to decide
-    STIFF = compiled.STIFF  # several steps without event: longer ones may be possible
-    FULL = compiled.FULL
-    CROWDED = compiled.CROWDED
-    NEAR = compiled.NEAR  # the loss or the time that was given is reached in the next step
-    SIGN = compiled.SIGN  # an output weight may reach zero in the next step
-
-
-def possible(walk: "Walk") -> bool:
-    """Can plain steps of this walk be taken by its compiled twin?"""
-    plain = type(walk.clock) in (LossClock, TimeClock) and getattr(walk.motion, "decay", 0.0) == 0.0
-    return plain and walk.region.slope < 1
 
 
 def _on_one_line_with_others(region: Region) -> np.ndarray:
@@ -78,10 +59,13 @@ class Forward:
         )
         events = EVENTS + 2 * m
         self.log = compiled.Log(
-            np.zeros(events),
-            np.zeros(events),
-            *(np.zeros(events, dtype=np.int64) for _ in range(4)),
-            np.zeros(1, dtype=np.int64),
+            clock=np.zeros(events),
+            log_time=np.zeros(events),
+            neuron=np.zeros(events, dtype=np.int64),
+            sample=np.zeros(events, dtype=np.int64),
+            kind=np.zeros(events, dtype=np.int64),
+            side=np.zeros(events, dtype=np.int64),
+            number=np.zeros(1, dtype=np.int64),
         )
         self._make_room(m, n, k, ROOM)
 
@@ -94,7 +78,7 @@ class Forward:
             c=np.zeros(1),
             side=np.zeros((m, n), dtype=np.int8),
             slopes=np.zeros((m, n)),
-            count=np.zeros(m, dtype=np.int64),
+            holding=np.zeros(m, dtype=np.int64),
             samples=np.full((m, kinks), -1, dtype=np.int64),
             basis=np.zeros((m, kinks, k)),
             solver=np.zeros((m, kinks, k)),
@@ -162,6 +146,7 @@ class Forward:
         if not self._load():
             return Why.SIGN, (), step
         self.state.clock[3] = step
+        steps = max(1, min(steps, HEARD // self.state.w.size // len(self.setting.x)))
         self.state.pinned[:] = False
         self.state.pinned[pinned] = True
         code, taken, orders, neuron, sample, what = compiled.advance(
@@ -199,13 +184,13 @@ class Forward:
             return self._load()
         other = (state.side != region.side).any(axis=1) | (state.slopes != region.slopes).any(axis=1)
         held = region.held.sum(axis=1)
-        for j in np.flatnonzero(other | (held != state.count)):
+        for j in np.flatnonzero(other | (held != state.holding)):
             samples = np.flatnonzero(region.held[j])
-            state.samples[j, : len(samples)], state.count[j] = samples, len(samples)
+            state.samples[j, : len(samples)], state.holding[j] = samples, len(samples)
             if not compiled.span_kinks(
                 self.setting.x, state.samples[j], len(samples), state.basis[j], state.solver[j]
             ):
-                state.count[j] = -1
+                state.holding[j] = -1
                 return False
         state.side[:], state.slopes[:] = region.side, region.slopes
         state.gap[:], state.way[:], state.changed[:], state.age[:] = 0.0, 0.0, False, 0
@@ -217,7 +202,7 @@ class Forward:
         """Bring the walk to where its twin is."""
         walk, state, log = self.walk, self.state, self.log
         for j in np.flatnonzero(state.changed):
-            walk.region.put(int(j), state.side[j], state.slopes[j], state.samples[j, : state.count[j]])
+            walk.region.put(int(j), state.side[j], state.slopes[j], state.samples[j, : state.holding[j]])
         walk.motion.go_to(Weights(state.w.copy(), state.a.copy(), state.c[0].copy()))
         walk.motion.sizes = state.sizes.copy()
         walk.motion.evaluations += orders + 0.5 * taken

@@ -1,18 +1,21 @@
 """The walk of a flow from region to region: one collocation step at a time, cut at the first event."""
 
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rankfall.dynamics.exact._clock import Clock
+from rankfall.dynamics.exact._clock import Clock, LossClock, TimeClock
 from rankfall.dynamics.exact._collocation import STAGES, at
-from rankfall.dynamics.exact._events import AtRest, Hit, Stalled
-from rankfall.dynamics.exact._forward import Forward, Why, possible
+from rankfall.dynamics.exact._events import AtRest, Hit, Stalled, Why
 from rankfall.dynamics.exact._motion import ROUNDING, Motion, Path
 from rankfall.dynamics.exact._regions import Region, Weights
 from rankfall.dynamics.exact._step import Piece, Solved, reach_of
 from rankfall.dynamics.exact._switching import Switching
 from rankfall.dynamics.exact._watch import at_kinks, first_event
+
+if TYPE_CHECKING:
+    from rankfall.dynamics.exact._forward import Forward
 
 SHARP = 1e-9  # of a step: how sharply the moment is found at which a neuron is free
 FLAT = 1e-10  # the share of its pulls that moves a neuron at rest
@@ -20,6 +23,7 @@ GONE = 1e-150  # the share of a sample that pulls no more: its margin is larger 
 NOISE = 1e-6  # the most that rounding may add to the pulls
 LOST = 10.0  # times its rounding: a sum of pulls that is smaller is none
 GROWTH = 4.0  # of the step size, at the most
+FIRST = 20  # steps before the compiled twin is loaded: some walks are shorter
 PATIENCE, LONGEST = 12, 400  # short steps without event after which long ones are tried, at first and later
 WITH_PINNED = 10  # short steps after which neurons that are held where repelling kinks meet are looked at
 TRIALS, WORTH = 4, 8.0  # how many long steps are tried, and how much longer they must be
@@ -73,7 +77,9 @@ class Walk:
         self.steps = 0
         self._next, self._calm = first, 0.0
         self._strides = Strides()
-        self._twin = Forward(self) if possible(self) else None
+        self._twin: Forward | None = None
+        plain = type(clock) in (LossClock, TimeClock)
+        self._plain = plain and self.region.slope < 1 and not getattr(motion, "decay", 0.0)
 
     def begin(self) -> "Walk":
         """Let all neurons that begin at kinks take their sides."""
@@ -139,6 +145,11 @@ class Walk:
 
     # Many steps
 
+    @property
+    def compiles(self) -> bool:
+        """Does the next call of `forward` load the compiled twin?"""
+        return self._twin is None and self._plain and self.steps >= FIRST
+
     def forward(
         self, steps: int, most: float = np.inf, log_loss: float = -np.inf, log_time: float = np.inf
     ) -> None:
@@ -148,6 +159,10 @@ class Walk:
         """
         end = self.steps + steps
         while self.steps < end and self.clock.now < most:
+            if self.compiles:
+                from rankfall.dynamics.exact._forward import Forward  # loads numba
+
+                self._twin = Forward(self)
             if self._twin is None or self._strides.long:
                 if self._reaches(log_loss, log_time, most):
                     return
