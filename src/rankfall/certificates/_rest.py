@@ -49,7 +49,7 @@ def rest(
     """
     found = _Proposal(problem, start, side, slopes, signs, coordinates)
     try:
-        return found.missing or found.proved()
+        return found.proved() if found.missing is None else found.missing
     except (check.Refused, check.Malformed) as error:
         return Missing(f"in exact arithmetic {error}")
 

@@ -83,12 +83,12 @@ class RestSearch(Search):
         return self._resting(found, Verdict.FOLLOWED, tuple(filter(None, told)), more)
 
     def _misclassified(self, found: RestPoint, wrong: int | None = None) -> str:
-        """The sentence that says how many samples are."""
+        """The sentence that says how many samples are: `wrong` at least, if that is proved."""
         if not self.walk.pull.normalised:
             return ""
         q = self.samples.each(self.walk.pull.y * found.outputs)
-        wrong = int((q < 0).sum()) if wrong is None else wrong
-        return f"there the network does not classify {wrong} of {len(q)} samples"
+        many = int((q < 0).sum()) if wrong is None else f"at least {wrong}"
+        return f"there the network misclassifies {many} of {len(q)} samples"
 
     def _resting(
         self,
