@@ -16,6 +16,7 @@ from rankfall.limits._rest import RestPoint, derivatives, rest_point
 from rankfall.limits._result import Limit
 from rankfall.limits._verdict import Verdict
 
+NEAR = 3e-3  # pre-activations that are this small, relative to weights and inputs, may be at their kinks
 AGAIN = 0.1  # a proof that failed is tried again when the state is nearer by this factor,
 CLEAR = 1e-3  # and not any more where the state is so near, relative to the room that the kinks leave
 
@@ -41,7 +42,14 @@ class RestSearch(Search):
 
     def candidate(self, near: np.ndarray | None) -> RestPoint | None:
         """The minimum next to the present state, if there is one."""
-        return rest_point(self.walk, near)
+        found = rest_point(self.walk, near)
+        return rest_point(self.walk, self.near_kinks()) if found is None and near is None else found
+
+    def near_kinks(self) -> np.ndarray:
+        """The pairs that may be at their kinks: an adaptive flow zigzags there, and never meets them."""
+        walk = self.walk
+        sizes = np.linalg.norm(walk.weights.w, axis=1)[:, None] * walk.region.lengths
+        return np.asarray(np.abs(walk.z) <= NEAR * sizes)
 
     def at_rest(self, near: np.ndarray | None = None, anyway: bool = False) -> Limit | None:
         """The minimum in which the flow comes to rest, if that is proved, or cannot be proved better later.

@@ -28,7 +28,6 @@ LARGE = 20_000  # pairs of neuron and sample up to which every kink is met exact
 LOOSE = 1e-4  # the tolerance of the adaptive flow for larger ones
 FIRST = 0.5  # the loss clock at which its state is tried first
 AHEAD, LEAPS = 50.0, 200  # margins from which on it goes along half-lines, and how often at most
-NEAR = 3e-3  # pre-activations that are this small, relative to weights and inputs, may be at their kinks
 HOPELESS, CALM = 1e5, 10.0  # margins, and their growth since the last event, beyond which rounding decides
 
 
@@ -44,7 +43,7 @@ class FixedSecondLayer(RestSearch):
         for _ in self._late_states() if large else self.stretches():
             if self._hopeless():
                 break
-            near = self._near_kinks() if large else None
+            near = self.near_kinks() if large else None
             if self.margins().min() <= 0:
                 rests = self.at_rest(near)
                 if rests is not None:
@@ -165,9 +164,3 @@ class FixedSecondLayer(RestSearch):
             if run.outcome is Outcome.INTERRUPTED:
                 self.interrupted = True
                 return
-
-    def _near_kinks(self) -> np.ndarray:
-        """The pairs that may be held at their kinks: an adaptive flow zigzags there, and never meets them."""
-        walk = self.walk
-        sizes = np.linalg.norm(walk.weights.w, axis=1)[:, None] * walk.region.lengths
-        return np.asarray(np.abs(walk.z) <= NEAR * sizes)

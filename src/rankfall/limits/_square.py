@@ -5,7 +5,7 @@ import numpy as np
 from rankfall.dynamics.exact import Weights
 from rankfall.limits._at_rest import RestSearch
 from rankfall.limits._endpoint import distance_to_end, end_of_region, outside, rounding, subgradient
-from rankfall.limits._rest import RestPoint, fitted_point, rest_point
+from rankfall.limits._rest import RestPoint, fitted_point
 from rankfall.limits._result import Limit
 from rankfall.limits._verdict import Verdict
 
@@ -57,7 +57,7 @@ class SquareLoss(RestSearch):
         """The minimum next to the present state; or the end that is known, if it fits all samples."""
         if self._known is not None and self._fits(self._known[0]):
             return fitted_point(self.walk, self._known[0].w)
-        return rest_point(self.walk, near)
+        return super().candidate(near)
 
     def _fits(self, weights: Weights) -> bool:
         """Are all samples fitted?"""
