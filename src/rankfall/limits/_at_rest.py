@@ -83,7 +83,8 @@ class RestSearch(Search):
             followed |= {"the route": f"approximate: {self.route}"}
         document = Certificate.of(proof.problem, None, [proof.claim], followed=followed).document
         why = self._misclassified(found, proof.claim.get("wrong"))
-        return self._resting(found, Verdict.AT_REST, (why,) if why else (), more, document)
+        verdict = Verdict.AT_REST if np.isfinite(error) else Verdict.APPROXIMATE_ROUTE
+        return self._resting(found, verdict, (why,) if why else (), more, document)
 
     def _followed(self, found: RestPoint, why: str) -> Limit:
         told = (self._misclassified(found), f"that it stays is not proved: {why}")

@@ -7,7 +7,6 @@ in exact arithmetic.
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -47,7 +46,7 @@ class FixedSecondLayer(RestSearch):
             if self.margins().min() <= 0:
                 rests = self.at_rest(near)
                 if rests is not None:
-                    return self._by_route(rests) if large else rests
+                    return rests
                 if self.comes_to_rest():
                     break
                 continue
@@ -72,7 +71,8 @@ class FixedSecondLayer(RestSearch):
                 else "a second run, at another tolerance, does not come to the same state"
             )
         if self.margins().min() <= 0:
-            return self.at_rest(anyway=True) or self.undecided((why,))
+            near = self.near_kinks() if large else None
+            return self.at_rest(near, anyway=True) or self.undecided((why,))
         if found is None:
             return self.undecided((why,))
         missing = (why, *self.spent())
@@ -117,10 +117,6 @@ class FixedSecondLayer(RestSearch):
         return self.margin_limit(point, verdict, (), more, region, document)
 
     # Large problems: an approximate route
-
-    def _by_route(self, rests: Limit) -> Limit:
-        """The same limit: the flow itself may end elsewhere."""
-        return replace(rests, verdict=Verdict.APPROXIMATE_ROUTE) if rests.document is not None else rests
 
     def _leaps(self, found: Asymptote | None) -> Asymptote | None:
         """From cell to cell along their half-lines, until the flow stays in one."""

@@ -14,6 +14,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, qr
 from rankfall.dynamics.exact import Pull, Walk
 
 NEAR = 0.1  # the most that Newton's first step may gain, relative to the loss: the flow is near then
+LARGEST = 20_000_000  # numbers in the gradients of all outputs, up to which they are formed
 TURNS = 60  # steps of Newton's method, at most
 STILL, ROUNDED = 1e-27, 1e-18  # what the last step gains, relative to the loss; or if that does not get less
 NULL = 1e-12  # eigenvalues of the features below this share of the largest are zero
@@ -148,6 +149,8 @@ def rest_point(walk: Walk, near: np.ndarray | None = None) -> RestPoint | None:
 
     `near` (m, n): pairs that may be at their kinks, where the flow was not followed exactly.
     """
+    if walk.weights.w.size * len(walk.region.x) > LARGEST or _gain_by_scaling(walk) > NEAR:
+        return None
     cell = _Cell(walk, near)
     place, gains = cell.start, np.inf
     for turn in range(TURNS):
@@ -169,6 +172,15 @@ def rest_point(walk: Walk, near: np.ndarray | None = None) -> RestPoint | None:
         else:
             place, gains = changed, np.inf
     return None
+
+
+def _gain_by_scaling(walk: Walk) -> float:
+    """What Newton's step gains at least, relative to the loss: what it gains along the weights themselves."""
+    f = walk.outputs - float(walk.weights.c)
+    pulls, bends, loss = derivatives(walk.pull, walk.outputs)
+    with np.errstate(all="ignore"):
+        gain = float(pulls @ f) ** 2 / (float(bends @ f**2) * loss)
+    return gain if np.isfinite(gain) else 0.0
 
 
 def _switched(cell: _Cell, place: _Place, ahead: np.ndarray, slopes: np.ndarray, one: bool) -> _Place | None:

@@ -34,9 +34,9 @@ def limit(
     A two-layer network is followed exactly, from region to region (`exact_flow`), and after every stretch the
     end of the flow in its present cell is computed. It is the limit if its KKT conditions hold and the flow
     stays in the cell, both proved in exact arithmetic; else the flow goes on. With a fixed second layer it is
-    also proved that the flow comes to rest, where it does: without separating the data, or by the square loss.
-    With both layers trained the end is followed and not proved. Deeper networks are followed by `flow`, and
-    their last state is judged as it is: that is approximate.
+    proved, too, where the flow comes to rest: by the square loss, or without separating the data. With both
+    layers trained the end is followed and not proved. Deeper networks are followed by `flow`, and their last
+    state is judged as it is: that is approximate.
 
     **Arguments:**
 
