@@ -221,7 +221,8 @@ class _Proposal:
         wrong, failed = sum(high < 0 for _, high in near.q), Missing("")
         for share in _SHARES:
             numbers["radius"] = room * (1 - share)
-            near = self.seen(numbers, wrong)
+            near.claim |= numbers | {"wrong": wrong}
+            near.radius = check.up(Fraction(numbers["radius"]) * check.UNIT)
             try:
                 near.keeps_sides()
                 near.keeps_residuals()
