@@ -118,6 +118,44 @@ def test_more_features_than_samples_are_fitted():
     assert end.certificate().check((data.x.tolist(), data.y.tolist())).accepted
 
 
+def test_after_an_approximate_route_the_verdict_says_so():
+    """The state is proved to be near a minimum, and that the flow comes to that state is not known."""
+    near = search(end_of("logistic").state, noisy(), "logistic")
+    near.route = "adaptive flow to rtol 0.0001"
+    found = near.at_rest(near.near_kinks())
+    assert found.verdict is Verdict.APPROXIMATE_ROUTE
+    assert found.certificate().check().accepted
+    assert "error" not in found.settings
+
+
+POSITIVE = np.column_stack([np.linspace(1, 2, 8), np.linspace(2, 1, 8) ** 2])
+
+
+def positive():
+    """Samples that all neurons are active on, with labels that nothing linear fits."""
+    network = rf.Network([[[1.0, 0.5], [0.5, 1.0]], [[1.0, -1.0]]], None, 0.0, trained=(True, False))
+    return network, Data(POSITIVE, [1.0, -1, 1, 1, -1, -1, 1, -1], "positive")
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_neurons_of_both_signs_may_move_together_and_change_nothing(loss):
+    """Then the minimum is not unique, but that the flow comes to rest in one is proved all the same."""
+    end = rf.limit(*positive(), loss, seconds=60, show=False)
+    assert end.verdict is Verdict.AT_REST, (end.verdict, end.missing)
+    assert [group["neurons"] for group in end.document["claims"][0]["groups"]] == [[0, 1]]
+    assert end.certificate().check().accepted
+
+
+def test_what_cannot_be_proved_is_followed():
+    """Three points with two targets each, and twelve weights: the minima are many, and not of one group."""
+    x = np.repeat([[1.0, 0.2], [-0.3, 1.0], [-0.5, -1.0]], 2, axis=0)
+    data = Data(x, [1.0, 2.0, -1.0, -3.0, 2.0, 0.5], "contradictions")
+    end = rf.limit(start(m=6, slope=0.5), data, "square", seconds=60, show=False)
+    assert end.verdict is Verdict.FOLLOWED, (end.verdict, end.missing)
+    assert end.document is None
+    assert end.settings["loss_at_end"] == pytest.approx((0.25 + 0.25 + 1 + 1 + 0.5625 * 2) / 12)
+
+
 # --- the candidate ------------------------------------------------------------------------------------------
 
 

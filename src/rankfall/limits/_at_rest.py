@@ -24,11 +24,10 @@ CLEAR = 1e-3  # and not any more where the state is so near, relative to the roo
 class RestSearch(Search):
     """A search that knows when the flow comes to rest, and what its error is."""
 
-    def run(self) -> Limit:
-        """Search; Ctrl-C ends it with what is known by then."""
+    def __init__(self, *given: Any, **settings: Any):
+        super().__init__(*given, **settings)
         self._twins, self._tried = list(TWINS), np.inf
         self._error: Error | None = None
-        return super().run()
 
     def run_error(self, room: float) -> float:
         """The error of the run by a second one; by better ones until it is far below the room."""
@@ -59,14 +58,14 @@ class RestSearch(Search):
         found = self.candidate(near)
         if found is None or not found.distance < found.room:
             return None
-        clear = found.distance <= (SAFE if anyway else CLEAR) * found.room
+        exact = self.route.startswith("exact")
+        clear = exact and found.distance <= (SAFE if anyway else CLEAR) * found.room
         if found.distance > AGAIN * self._tried and not clear and not anyway:
             return None
         self._tried = found.distance
         proof = prove_rest(self, found)
         if isinstance(proof, Missing):
             return self._followed(found, proof.why.removesuffix(".")) if clear else None
-        exact = self.route.startswith("exact")
         error = self.run_error(proof.room) if exact else np.nan
         if exact and not error <= SAFE * proof.room:
             why = f"the run may be off by {error:.1e}, and the proof has room for {proof.room:.1e}"

@@ -72,7 +72,8 @@ class FixedSecondLayer(RestSearch):
             )
         if self.margins().min() <= 0:
             near = self.near_kinks() if large else None
-            return self.at_rest(near, anyway=True) or self.undecided((why,))
+            rests = None if self.interrupted else self.at_rest(near, anyway=True)
+            return rests or self.undecided((why,))
         if found is None:
             return self.undecided((why,))
         missing = (why, *self.spent())

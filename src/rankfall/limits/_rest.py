@@ -90,6 +90,13 @@ class _Cell:
         small = 0.0 if self.pull.normalised else FITTED * np.abs(pulls).max()
         return np.where(np.abs(pulls) > small, np.sign(pulls), 0.0)
 
+    def fitted(self, place: _Place) -> bool:
+        """Has the square loss gone to zero? Then the slopes at kinks are not known."""
+        if self.pull.normalised:
+            return False
+        off = np.abs(self.outputs(place) - self.pull.y).max()
+        return bool(off <= FITTED * np.abs(self.pull.y).max())
+
     def friendly(self, place: _Place) -> np.ndarray:
         """The pairs that must not come to their kinks: the loss would not be convex there."""
         return (self.a[:, None] * self.signs(place) >= 0) & (self.a != 0)[:, None]
@@ -149,7 +156,8 @@ def rest_point(walk: Walk, near: np.ndarray | None = None) -> RestPoint | None:
 
     `near` (m, n): pairs that may be at their kinks, where the flow was not followed exactly.
     """
-    if walk.weights.w.size * len(walk.region.x) > LARGEST or _gain_by_scaling(walk) > NEAR:
+    near_enough = NEAR if walk.pull.normalised else np.inf  # Newton's step is exact for the square loss
+    if walk.weights.w.size * len(walk.region.x) > LARGEST or _gain_by_scaling(walk) > near_enough:
         return None
     cell = _Cell(walk, near)
     place, gains = cell.start, np.inf
@@ -158,9 +166,11 @@ def rest_point(walk: Walk, near: np.ndarray | None = None) -> RestPoint | None:
         place = cell.on_kinks(place, groups)
         with np.errstate(all="ignore"):
             step, gains = cell.newton(place, groups)
-        if not gains <= NEAR or not np.isfinite(step).all():
+        if not gains <= near_enough or not np.isfinite(step).all():
             return None
         place = replace(place, w=place.w + step)
+        if cell.fitted(place):
+            return None
         ahead, friendly = cell.ahead(place), cell.friendly(place)
         if (friendly & (ahead <= 0)).any() or (friendly & place.held).any():
             return None

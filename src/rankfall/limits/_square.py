@@ -10,7 +10,7 @@ from rankfall.limits._result import Limit
 from rankfall.limits._verdict import Verdict
 
 NEAR = 1e-3  # how far the end may be, as far as rounded pulls can tell, relative to the weights
-MORE = 20  # stretches beyond the one from which the end is known, in which it may yet be proved
+MORE = 40  # stretches beyond the one from which the end is known, in which it may yet be proved
 
 
 class SquareLoss(RestSearch):
