@@ -189,8 +189,8 @@ def _gain_by_scaling(walk: Walk) -> float:
     f = walk.outputs - float(walk.weights.c)
     pulls, bends, loss = derivatives(walk.pull, walk.outputs)
     with np.errstate(all="ignore"):
-        gain = float(pulls @ f) ** 2 / (float(bends @ f**2) * loss)
-    return gain if np.isfinite(gain) else 0.0
+        gain = np.square(pulls @ f) / (np.asarray(bends @ f**2) * loss)
+    return float(gain) if np.isfinite(gain) else 0.0
 
 
 def _switched(cell: _Cell, place: _Place, ahead: np.ndarray, slopes: np.ndarray, one: bool) -> _Place | None:
