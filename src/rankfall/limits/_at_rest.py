@@ -95,6 +95,8 @@ class RestSearch(Search):
         if not self.walk.pull.normalised:
             return ""
         q = self.samples.each(self.walk.pull.y * found.outputs)
+        if wrong == 0:  # their outputs are zero
+            return "there the network does not separate the data"
         many = int((q < 0).sum()) if wrong is None else f"at least {wrong}"
         return f"there the network misclassifies {many} of {len(q)} samples"
 
