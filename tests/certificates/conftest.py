@@ -5,9 +5,9 @@ from functools import cache
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from scipy.optimize import minimize, root
 
-from rankfall.certificates import Point, Problem, propose
+from rankfall.certificates import Point, Problem, propose, rest
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,105 @@ def line_start(problem, point, level):
     return (np.linalg.lstsq(h @ bent.T, wanted, rcond=1e-13)[0] @ bent).reshape(u.shape) + level * u
 
 
+@dataclass(frozen=True)
+class Resting:
+    """A minimum of the loss: the first layer, sides (0 at a kink), slopes, signs of residuals, the loss."""
+
+    problem: Problem
+    weights: np.ndarray
+    side: np.ndarray
+    slopes: np.ndarray
+    signs: np.ndarray | None
+    loss: float
+
+
+def losses(name, y, f):
+    """The loss of each sample and its pull -dl/df."""
+    if name == "square":
+        return (y - f) ** 2 / 2, y - f
+    if name == "logistic":
+        return np.logaddexp(0, -y * f), y / (1 + np.exp(y * f))
+    return np.exp(-y * f), y * np.exp(-y * f)
+
+
+def smooth_minimum(problem, w, width):
+    """Where BFGS ends with kinks rounded off over a width."""
+    x, y, a, alpha = problem.inputs, problem.y, problem.second, problem.slope
+
+    def value(v):
+        z = v.reshape(w.shape) @ x.T
+        root_ = np.sqrt(z**2 + width**2)
+        each, pulls = losses(problem.loss, y, a @ (alpha * z + (1 - alpha) * (z + root_) / 2))
+        slopes = alpha + (1 - alpha) * (1 + z / root_) / 2
+        return each.sum(), -((a[:, None] * slopes * pulls) @ x).ravel()
+
+    with np.errstate(all="ignore"):
+        found = minimize(value, w.ravel(), jac=True, method="BFGS", options={"gtol": 1e-9, "maxiter": 500})
+    return found.x.reshape(w.shape)
+
+
+def resting(problem, seed):
+    """A minimum that is found by BFGS with kinks rounded off less and less, and then by SciPy's `root`.
+
+    None if the flow goes to infinity, or BFGS does not end next to one.
+    """
+    x, y, a, alpha = problem.inputs, problem.y, problem.second, problem.slope
+    w = np.random.default_rng(seed).normal(size=(len(a), x.shape[1])) / 2
+    for width in 10.0 ** -np.arange(1, 8):
+        w = smooth_minimum(problem, w, width)
+    z = w @ x.T
+    if not np.isfinite(w).all() or np.abs(w).max() > 50:
+        return None
+    held = (np.abs(z) < 1e-4) & (np.abs(w).max(axis=1) > 1e-3)[:, None]
+    side = np.where(held, 0, np.where(z > 0, 1, -1))
+    steep = np.where(z > 0, 1.0, alpha)
+
+    def both(v):
+        slopes = steep.copy()
+        slopes[held] = v[w.size :]
+        return v[: w.size].reshape(w.shape), slopes
+
+    def equations(v):
+        u, slopes = both(v)
+        moved = u @ x.T
+        pulls = losses(problem.loss, y, a @ np.where(held, 0.0, slopes * moved))[1]
+        return np.append(((slopes * pulls) @ x).ravel(), moved[held])
+
+    start = np.append(w.ravel(), np.full(int(held.sum()), (1 + alpha) / 2))
+    with np.errstate(all="ignore"):
+        found = root(equations, start, tol=1e-15)
+    if np.abs(found.fun).max() > 1e-12 or np.abs(found.x[: w.size] - w.ravel()).max() > 1e-2:
+        return None
+    w, slopes = both(found.x)
+    f = a @ np.where(held, 0.0, slopes * (w @ x.T))
+    each, pulls = losses(problem.loss, y, f)
+    if (a[:, None] * pulls > 0)[held].any() or ((slopes < alpha) | (slopes > 1)).any():
+        return None
+    return Resting(problem, w, side, slopes, np.sign(pulls) if problem.loss == "square" else None, each.sum())
+
+
+def noisy_problem(seed, n=16, d=2, m=2, slope=0.1, bias=False, loss="exponential"):
+    """Labels of a half-space, a quarter of them wrong; targets of all sizes for the square loss."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, d))
+    y = np.where(x[:, 0] > 0, 1.0, -1.0) * np.where(rng.random(n) < 0.25, -1, 1)
+    y = y + rng.normal(size=n) if loss == "square" else y
+    a = np.where(np.arange(m) % 2, 1.0, -1.0) * rng.choice([0.5, 1.0, 1.5], size=m)
+    return Problem(x, y, slope, a, bias=bias, loss=loss)
+
+
+@cache
+def rested(seed, kinks=0, **settings):
+    """The first problem from this seed on with a minimum at so many kinks at least that is proved."""
+    for trial in range(seed, seed + 300):
+        found = resting(noisy_problem(trial, **settings), trial)
+        if found is not None and (found.side == 0).sum() >= kinks:
+            claim = rest(found.problem, found.weights, found.side, found.slopes, found.signs)
+            if claim:
+                return found, claim
+    raise AssertionError("no such problem was found")
+
+
 @pytest.fixture(scope="session")
 def cells():
     """The functions above, for all tests of this folder."""
@@ -127,7 +226,17 @@ def cells():
     class Cells:
         pass
 
-    for function in (solve, solved, random_problem, line_start, cell_solution):
+    for function in (
+        solve,
+        solved,
+        random_problem,
+        line_start,
+        cell_solution,
+        rested,
+        resting,
+        noisy_problem,
+        losses,
+    ):
         setattr(Cells, function.__name__, staticmethod(function))
     return Cells
 

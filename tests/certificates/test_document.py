@@ -174,7 +174,7 @@ def test_minus_zero_is_zero():
         ({"y": np.array([1.0, 0.0])}, "labels -1 and \\+1"),
         ({"x": np.array([[1.0, np.nan], [0.0, 1.0]])}, "finite"),
         ({"slope": 1.5}, "slope"),
-        ({"loss": "square"}, "square"),
+        ({"loss": "hinge"}, "square"),
         ({"second": None}, "how many neurons"),
         ({"y": np.array([1.0])}, "one label for each"),
     ],

@@ -25,6 +25,7 @@ from rankfall.certificates import (
     propose_both,
     rank,
     refutes,
+    rest,
     stable_rank,
     stays,
 )
@@ -200,7 +201,7 @@ def _both(slope):
 
 
 def small_certificates(cells):
-    """Every claim: exact points with kinks and with biases, enclosures, both layers, inseparable data."""
+    """Every claim: points with kinks, with biases, enclosures, both layers, inseparable data, and rest."""
     made = {}
     for seed, slope, large, settings in (
         (0, 0.0, 300, {}),
@@ -234,7 +235,25 @@ def small_certificates(cells):
         claim = inseparable(problem)
         assert claim, claim
         made[name] = Certificate.of(problem, None, [claim])
+    for loss in ("exponential", "logistic", "square"):
+        for slope, settings in ((0.0, {}), (0.1, {"bias": True, "n": 20}), (0.1, {"m": 3}), (1.0, {})):
+            found, minimum = cells.rested(0, loss=loss, slope=slope, kinks=slope < 1, **settings)
+            made[f"rest {loss} {slope} {len(made)}"] = Certificate.of(found.problem, None, [minimum.claim])
+    made["rest, fitted"] = fitted(0.1)
     return {name: json.loads(json.dumps(each.document)) for name, each in made.items()}
+
+
+def fitted(slope):
+    """Samples that the square loss fits: the state is next to a network whose outputs are the targets."""
+    rng = np.random.default_rng(0)
+    x, start, a = rng.normal(size=(4, 9)), rng.normal(size=(3, 9)), np.array([1.0, -0.5, 2.0])
+    z = start @ x.T
+    slopes = np.where(z > 0, 1.0, slope)
+    problem = Problem(x, a @ (slopes * z), slope, a, loss="square")
+    start += 1e-10 * rng.normal(size=start.shape)
+    coefficients = start @ np.linalg.pinv(x)
+    minimum = rest(problem, coefficients, np.sign(z).astype(int), slopes, np.zeros(4), "samples")
+    return Certificate.of(problem, None, [minimum.claim])
 
 
 def resealed(document):

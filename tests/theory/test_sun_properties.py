@@ -95,8 +95,8 @@ def test_a_flow_that_never_separates_is_not_spoken_about():
     first = [[-1.0, 1.0], [1.0, -1.0]]  # the positive neuron is active on the negative sample, and vice versa
     network = rf.Network([first, [[1.0, -1.0]]], trained=(True, False))
     end = limit(network, data)
-    assert end.verdict == "not decided"
-    assert "at rest" in end.missing[-1]
+    assert end.verdict == "at rest"
+    assert "does not separate" in end.missing[-1]
     assert assessed(RESULTS["sun_equal_margins"], Situation(network, data, named("logistic"))).status == (
         "does not apply"
     )

@@ -8,6 +8,7 @@ from rankfall.certificates._optimal import optimal
 from rankfall.certificates._others import inseparable, refutes
 from rankfall.certificates._problem import Missing, Point, Problem
 from rankfall.certificates._ranks import rank, stable_rank
+from rankfall.certificates._rest import Rests, rest
 from rankfall.certificates._stays import Stays, stays
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Missing",
     "Point",
     "Problem",
+    "Rests",
     "Stays",
     "check",
     "inseparable",
@@ -23,6 +25,7 @@ __all__ = [
     "propose_both",
     "rank",
     "refutes",
+    "rest",
     "stable_rank",
     "stays",
 ]

@@ -37,7 +37,7 @@ class Certificate:
     ) -> "Certificate":
         """The certificate of a point, with further claims: those that `stays` and the others return.
 
-        - `point`: None for the claim that data are inseparable.
+        - `point`: None for the claims that data are inseparable, and that the flow comes to rest.
         - `followed`, `estimated`: what is not proved, but reported with it.
         - `data`: put the data into the file; if not, whoever checks it needs them too.
         """
@@ -133,6 +133,12 @@ def _proves(claim: Mapping[str, Any]) -> str:
         ),
         "optimal": lambda: "no shorter first layer has these margins",
         "inseparable": lambda: "no network of this kind separates the data",
+        "rest": lambda: (
+            f"every flow from within {number('radius', ROUND_FLOOR)} of a given state comes to rest in a "
+            f"minimum; the loss there, summed over samples, from {number('lower', ROUND_FLOOR)} to "
+            f"{number('upper', ROUND_CEILING)}"
+            + (f", with at least {claim['wrong']} samples misclassified" if "wrong" in claim else "")
+        ),
         "refutes": lambda: (
             f"{claim['quantity']} {claim['relation']} {check.spoken(float.fromhex(claim['bound']))} "
             f"({claim['id']}) is false here"

@@ -31,10 +31,11 @@ class Missing:
 class Problem:
     """Data and a two-layer network.
 
-    - `x` (n, d), `y` (n): samples and labels, -1 or +1; `slope`: that of the leaky ReLU.
+    - `x` (n, d), `y` (n): samples and labels, -1 or +1 (for the square loss any targets); `slope`: that of
+      the leaky ReLU.
     - `second` (m): the output weights, if they are fixed; None if both layers are trained.
     - `bias`: does the first layer have biases?
-    - `loss`: "exponential" or "logistic"; `name`: that of the data; `width`: the number of neurons.
+    - `loss`: "exponential", "logistic" or "square"; `name`: that of the data; `width`: the number of neurons.
     """
 
     x: np.ndarray
@@ -56,12 +57,14 @@ class Problem:
             put(self, "width", len(self.second))
         if self.x.ndim != 2 or self.y.shape != (len(self.x),) or not self.x.size:
             raise ValueError("x must be n samples with d features, and y one label for each.")
-        if not np.isin(self.y, (-1.0, 1.0)).all():
+        if self.loss not in ("exponential", "logistic", "square"):
+            raise ValueError(
+                f"a certificate is for the exponential, the logistic or the square loss, not {self.loss!r}."
+            )
+        if self.loss != "square" and not np.isin(self.y, (-1.0, 1.0)).all():
             raise ValueError("a certificate is for labels -1 and +1.")
-        if not np.isfinite(self.x).all() or not 0 <= self.slope <= 1:
+        if not np.isfinite(self.x).all() or not np.isfinite(self.y).all() or not 0 <= self.slope <= 1:
             raise ValueError("the samples must be finite, and the slope from 0 to 1.")
-        if self.loss not in ("exponential", "logistic"):
-            raise ValueError(f"a certificate is for the exponential or the logistic loss, not {self.loss!r}.")
         if self.width < 1:
             raise ValueError("say how many neurons there are, by `width`, or give their output weights.")
 

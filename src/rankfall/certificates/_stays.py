@@ -59,7 +59,7 @@ def stays(
         )
     _clear(problem, point, start, basis)
     line = _Line(problem, point, start @ basis.T, level)
-    radius = line.missing or line.radius()
+    radius = line.radius() if line.missing is None else line.missing
     if isinstance(radius, Missing):
         return radius
     known = seen(problem, point)

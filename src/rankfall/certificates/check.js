@@ -250,7 +250,7 @@
     trained: oneOf("first layer", "both layers"),
     second_layer: orNull(list(double)),
     width: count,
-    loss: oneOf("exponential", "logistic"),
+    loss: oneOf("exponential", "logistic", "square"),
   };
   const POINT = {
     groups: list(object({ neurons: list(count), pattern: words, "sign?": oneOf(1, -1) })),
@@ -286,6 +286,21 @@
       bound: double,
     },
     inseparable: { "sample?": count, "samples?": list(count), "combination?": list(integer) },
+    rest: {
+      coordinates: oneOf("samples", "features"),
+      start: list(list(double)),
+      groups: list(object({ neurons: list(count), pattern: words, slopes: list(double) })),
+      "signs?": words, // of the residuals, for the square loss
+      features: list(count),
+      radius: double,
+      delta: double,
+      tau: double,
+      independent: double,
+      stiffness: double,
+      lower: double,
+      upper: double,
+      "wrong?": count, // misclassified samples, for the other losses
+    },
   }).map(([name, fields]) => [name, object({ claim: words, ...fields })]));
 
   // ---------------------------------------------------------------------------------------------------------
@@ -608,8 +623,9 @@
   class Problem {
     constructor(told, data) {
       const { x, y } = samples(told.data, data);
+      this.square = told.loss === "square";
       const labels = y.every(({ above, shift }) => shift === 0 && abs(above) === 1n);
-      expect(labels, "the labels must be -1 and +1.");
+      expect(labels || this.square, "the labels must be -1 and +1.");
       const slope = Ratio.of(told.slope);
       expect(slope.above >= 0n && slope.above <= slope.below, "the slope must be from 0 to 1.");
       this.both = told.trained === "both layers";
@@ -619,7 +635,8 @@
       [this.n, this.d, this.width] = [x.length, x[0].length, told.width];
       [this.bias, this.loss, this.unknowns] = [told.bias, told.loss, UNKNOWNS[told.trained]];
       [this.slope, this.one] = [slope.above, slope.below];
-      this.y = y.map(({ above }) => above);
+      this.y = y.map(({ above }) => above); // the square loss has any targets instead
+      this.targets = y.map(Ratio.of);
       const outputs = dyadic(second ?? []);
       [this.a, this.sa] = [outputs.values, outputs.shift];
       const inputs = dyadic(x.flat());
@@ -1089,6 +1106,319 @@
   }
 
   // ---------------------------------------------------------------------------------------------------------
+  // Claim "rest"
+
+  /* Every flow from |W - B| <= R comes to rest in a minimum of the loss sum_i l(q_i), the second layer fixed. Here
+     q_i = e_i f(x_i), with e = y, or for the square loss the sign of y_i - f(x_i), which it must keep, or 0 where
+     it may not. A pair is friendly if a_j e_i >= 0; while these keep their sides the loss is convex. Go on with this
+     convex function everywhere: no flow gets farther from a minimum W* of it, so that from |W - B| <= R all of it is
+     within R + 2 away of B, if |W* - B| <= away.
+
+     Such a W* exists. Take neurons with one row P of slopes together, V_g = sum a_j w_j, and h_i = (e_i P_gi x_i)_g.
+     Then q_i <= <h_i, V> - sum k_gi |V_g.x_i| over the pairs "0" (unfriendly; any P in [alpha, 1], k = min(P - alpha,
+     1 - P)), with equality at B0, the state at these kinks that is nearest to B. If V changes by D, |D| = delta,
+     w_i <= l'' and t_i <= -l' within that distance, the loss grows by at least <g, D> + D'MD/2, g = sum_i l'_i h_i,
+       M = sum_i w_i h_i h_i' + sum_{"0"} min(stiffness, 2 t_i k_gi/(|x_i| delta)) x_i x_i'.
+     M >= tau and tau delta > 2 |g| make that positive: a minimum V* is inside the ball. Then B0_j + a_j (V* - V0)_g /
+     sum a^2 has the same margins. Columns of x that span all others are enough for D, each in a unit of its size. */
+  function rest(p, claim) {
+    expect(!p.both, "this claim is for a fixed second layer.");
+    const near = resting(p, claim);
+    if (near.fits) fitted(near);
+    else {
+      distanceToKinks(near);
+      pulled(near);
+      minimum(near);
+    }
+    staysOnSides(near);
+    const [radius, lower, upper] = [claim.radius, claim.lower, claim.upper].map((each) => Ratio.of(each).told());
+    const told = `every gradient flow from within ${radius} of the given state comes to rest in a minimum, `
+      + `where the loss is from ${lower} to ${upper}, summed over samples`;
+    if (p.square) return `${told}.`;
+    const wrong = near.samples.filter(({ most: top }) => top < 0n).length;
+    demand(wrong === claim.wrong, `${wrong} samples are shown to be misclassified.`);
+    return `${told}; at least ${wrong} of ${p.n} samples are misclassified there.`;
+  }
+
+  /* The claim in integers: z = B_j.x_i over z.below, slopes P over one, delta and the radius in units. */
+  function resting(p, claim) {
+    const positive = ["delta", "radius", "tau", "independent", "stiffness"].every((key) => claim[key].above > 0n);
+    demand(positive, "radius, delta, tau, independent and stiffness must be positive.");
+    const suits = p.square ? "signs" in claim && !("wrong" in claim) : "wrong" in claim && !("signs" in claim);
+    expect(suits, "'signs' or 'wrong' do not fit the loss.");
+    const signs = claim.signs ?? p.y.map((y) => (y > 0n ? "+" : "-")).join("");
+    expect(signs.length === p.n && /^[-+0]*$/.test(signs), `'signs' must be ${p.n} of the signs +, - and 0.`);
+    const units = (number) => Ratio.of(number).times(new Ratio(UNIT)).ceil();
+    const near = { p, claim, e: Array.from(signs, (sign) => ({ "+": 1n, "-": -1n, 0: 0n })[sign]) };
+    near.fits = p.square && near.e.every((e) => e === 0n) && claim.features.length === 0;
+    [near.delta, near.radius] = [units(claim.delta), units(claim.radius)];
+    [near.tau, near.independent] = [Ratio.of(claim.tau), Ratio.of(claim.independent)];
+    near.place = placed(p, claim);
+    grouped(near);
+    measured(near);
+    return near;
+  }
+
+  /* Groups hold each neuron with a_j != 0 once; at "0" of a group all its neurons are unfriendly. */
+  function grouped(near) {
+    const { p, e } = near;
+    const { groups } = near.claim;
+    for (const { pattern, slopes, neurons } of groups) {
+      const zeros = pattern.split("0").length - 1;
+      const good = pattern.length === p.n && /^[-+0]*$/.test(pattern) && slopes.length === zeros;
+      expect(good, `a pattern must be ${p.n} of the signs +, - and 0, with a slope for each 0.`);
+      expect(neurons.length > 0, "a group has no neuron.");
+    }
+    const all = groups.flatMap(({ neurons }) => neurons);
+    const held = new Set(all);
+    demand(held.size === all.length, "a neuron is in two groups.");
+    const whole = all.every((j) => j < p.width && p.a[j] !== 0n) && p.a.every((a, j) => a === 0n || held.has(j));
+    demand(whole, "the groups do not hold the neurons with a_j != 0.");
+    const every = groups.flatMap(({ slopes }) => slopes);
+    const alpha = { above: p.slope, shift: bits(p.one) - 1 };
+    const { values: [flat, steep, ...own], shift } = dyadic([alpha, { above: 1n, shift: 0 }, ...every]);
+    demand(own.every((slope) => flat <= slope && slope <= steep), "a slope at a kink is out of bounds.");
+    const above = groups.every(({ pattern }) => /^[+]*$/.test(pattern));
+    demand(!p.linear || above, "with slope 1 every side must be '+'.");
+    let next = 0;
+    near.groups = groups.map(({ neurons, pattern }) => {
+      const P = Array.from(pattern, (side) => (side === "0" ? own[next++] : side === "+" ? steep : flat));
+      const kinks = Array.from(pattern).flatMap((side, i) => (side === "0" ? [i] : []));
+      for (const i of kinks) {
+        const unfriendly = neurons.every((j) => p.a[j] * e[i] < 0n);
+        demand(unfriendly, `a neuron is at the kink of its friendly sample ${i}.`);
+      }
+      const c = sum(neurons.map((j) => p.a[j] * p.a[j]));
+      return { neurons, pattern, P, kinks, c, live: P.some((slope) => slope !== 0n) };
+    });
+    near.live = near.groups.filter(({ live }) => live);
+    [near.flat, near.one, near.shift] = [flat, steep, shift];
+  }
+
+  /* The columns, each over a power of two of its size; |x_i| (long), in these columns (short), and |P_i| (steep). */
+  function measured(near) {
+    const { p, claim: { features } } = near;
+    const width = p.x[0].length;
+    const good = features.every((f, k) => f < width && (k === 0 || features[k - 1] < f));
+    expect(good, `'features' must be increasing numbers below ${width}.`);
+    if (near.live.length && features.length < width && !near.fits) {
+      const columns = p.x[0].map((_, f) => p.x.map((row) => row[f]));
+      demand(rankOf(columns, 0n, features.length) <= features.length, "these features are not enough.");
+    }
+    const size = features.map((f) => bits(most(p.x.map((row) => abs(row[f])))));
+    const top = Math.max(0, ...size);
+    near.x = p.x.map((row) => features.map((f, k) => row[f] << BigInt(top - size[k]))); // over 2^top
+    near.top = top;
+    near.size = size.map((each) => each - p.sx);
+    const length = (row, places) => isqrt((dot(row, row) * UNIT * UNIT) >> BigInt(2 * places)) + 1n;
+    near.short = near.x.map((row) => length(row, top));
+    near.long = p.x.map((row) => (row.some((value) => value !== 0n) ? length(row, p.sx) : 0n));
+    near.steep = p.x.map((_, i) =>
+      isqrt((sum(near.live.map(({ P }) => P[i] * P[i])) * UNIT * UNIT) / (near.one * near.one)) + 1n);
+  }
+
+  /* |B0 - B|^2 <= sum (w_j.x_i)^2/independent over the kinks "0", whose x_i (equal ones once) have a Gram matrix
+     >= independent, scaled; as much in V, times the largest |a| of a group. */
+  function distanceToKinks(near) {
+    const { p, live, place: { z, below } } = near;
+    let total = ZERO;
+    for (const group of live) {
+      const different = [...new Map(group.kinks.map((i) => [p.x[i].join(), i])).values()];
+      const inner = (i, k) => dot(p.x[i], p.x[k]);
+      const size = different.map((i) => half(bits(inner(i, i)) - 2 * p.sx));
+      const gram = different.map((i, e) => different.slice(0, e + 1).map((k, f) =>
+        moved(inner(i, k), 120 - 2 * p.sx - size[e] - size[f])));
+      const apart = definite(gram, gram.map(() => 0), near.independent);
+      demand(apart, "the kinks of a group are not independent.");
+      different.forEach((i, e) => {
+        const squares = sum(group.neurons.map((j) => z[j][i] * z[j][i]));
+        total = rounded(total.plus(new Ratio(squares, below * below).over(Ratio.power(2 * size[e]))));
+      });
+    }
+    const unit = new Ratio(UNIT);
+    near.off = total.positive() ? total.over(near.independent).root().times(unit).ceil() : 0n;
+    const weight = total.positive() ? new Ratio(most(live.map(({ c }) => c)), 1n << BigInt(2 * p.sa)).root() : ZERO;
+    near.offV = total.positive() ? (near.off * weight.times(unit).ceil()) / UNIT + 1n : 0n;
+    const least1 = () => new Ratio(1n << BigInt(2 * p.sa), least(live.map(({ c }) => c))).root();
+    const change = live.length
+      ? new Ratio(near.delta).times(least1()).over(Ratio.power(Math.min(...near.size))).ceil() : 0n;
+    near.away = near.off + change;
+  }
+
+  /* For every sample: l and -l' at B0 (from, to), and in the ball the largest q, the least w = l'' and t = -l'. */
+  function pulled(near) {
+    const { p, e, live, place: { z, below }, steep, short, long } = near;
+    const over = (below * near.one) << BigInt(p.sa);
+    const moves = live.map(({ neurons }) => p.x.map((_, i) => sum(neurons.map((j) => p.a[j] * z[j][i]))));
+    near.samples = p.x.map((_, i) => {
+      const value = (e[i] || 1n) * sum(live.map(({ P }, g) => P[i] * moves[g][i])) * UNIT;
+      const off = near.offV ? (steep[i] * ((long[i] * near.offV) / UNIT + 1n)) / UNIT + 1n : 0n;
+      const far = off + (steep[i] * ((short[i] * near.delta) / UNIT + 1n)) / UNIT + 1n;
+      const [low, high] = [down(value, over) - off, up(value, over) + off];
+      const here = lossAround(near, i, low, high);
+      const there = lossAround(near, i, low - far, high + far);
+      return { loss: here.loss(), pull: here.pull, bend: there.bend, least: there.pull[0], most: high + far };
+    });
+  }
+
+  /* A short number that is not below, and nearly the same. */
+  function rounded(number) { return new Ratio(number.times(new Ratio(UNIT ** 3n)).ceil(), UNIT ** 3n); }
+
+  /* Of l(q), low <= q <= high, in units: bounds of itself and of -l', and the least l''. */
+  function lossAround({ p, e }, i, low, high) {
+    if (p.square) {
+      const goal = p.targets[i].times(new Ratio((e[i] || 1n) * UNIT));
+      const pull = [goal.floor() - high, goal.ceil() - low];
+      demand(e[i] === 0n || pull[0] > 0n, `the residual of sample ${i} may change its sign.`);
+      const squares = pull.map((end) => end * end);
+      const inside = pull[0] <= 0n && pull[1] >= 0n;
+      const loss = () => [inside ? 0n : least(squares) / (2n * UNIT), most(squares) / (2n * UNIT) + 1n];
+      return { loss, pull, bend: UNIT };
+    }
+    const pull = [exp(new Ratio(-high, UNIT))[0], exp(new Ratio(-low, UNIT))[1]];
+    if (p.loss === "exponential") return { loss: () => pull, pull, bend: pull[0] };
+    const ends = [(pull[0] * UNIT) / (UNIT + pull[0]), (pull[1] * UNIT) / (UNIT + pull[1]) + 1n];
+    const bend = least(ends.map((t) => t * (UNIT - t))) / UNIT;
+    return { loss: () => [logLoss(high)[0], logLoss(low)[1]], pull: ends, bend: bend > 0n ? bend : 0n };
+  }
+
+  /* [low, high] around log(1 + e^-q), in units: log(1 + t) = 2 artanh(u), u = t/(2 + t), t = e^-|q| <= 1. */
+  function logLoss(q) {
+    const ends = exp(new Ratio(-abs(q), UNIT));
+    return ends.map((t, round) => {
+      const more = BigInt(round);
+      const u = (t * UNIT) / (2n * UNIT + t) + more;
+      const square = (u * u) / UNIT + more;
+      let term = 2n * u;
+      let total = 0n;
+      for (let order = 1n; order < 220n; order += 2n) {
+        total += term / order + more;
+        term = (term * square) / UNIT + more;
+      }
+      return total + term * more + (q < 0n ? -q : 0n); // all further terms are less than the next
+    });
+  }
+
+  /* tau delta > 2 |g|; the loss is from loss(B0) - |g| delta to loss(B0); and M >= tau. */
+  function minimum(near) {
+    const { p, e, live, samples: each, claim } = near;
+    const width = near.x[0].length;
+    expect(live.length * width <= COUPLED, `it is too large: more than ${COUPLED} coupled unknowns.`);
+    let g = 0n;
+    if (live.length) {
+      const rough = sum(each.map(({ pull }, i) =>
+        (((pull[1] - pull[0]) * near.steep[i]) / UNIT + 1n) * near.short[i] / UNIT + 1n));
+      const signed = live.map(({ P }) => each.map(({ pull }, i) => (e[i] || 1n) * pull[0] * P[i]));
+      const columns = Array.from({ length: width }, (_, f) => near.x.map((row) => row[f]));
+      const squares = sum(products(signed, columns).flat().map((value) => value * value));
+      g = isqrt(squares / (near.one << BigInt(near.top)) ** 2n) + 1n + rough;
+      const steeper = near.tau.times(new Ratio(near.delta)).exceeds(new Ratio(2n * g));
+      demand(steeper, "the gradient is too large for this ball.");
+    }
+    const [low, high] = [0, 1].map((end) => sum(each.map(({ loss }) => loss[end])));
+    const floor = new Ratio(low - (g * near.delta) / UNIT - 1n, UNIT);
+    demand(!Ratio.of(claim.lower).exceeds(floor), "the loss may be below its lower bound.");
+    const within = !new Ratio(high, UNIT).exceeds(Ratio.of(claim.upper));
+    demand(within, "the loss may be above its upper bound.");
+    const convex = definite(...curvature(near), near.tau);
+    demand(convex, "the loss is not shown to be convex enough by this tau.");
+  }
+
+  /* M in units of 2^-120. Its block of two groups is sum_i weight_i x_i x_i': the weights of all blocks, times the
+     products of the features of all samples. Weights are in units of 2^-100, rounded down. */
+  function curvature(near) {
+    const { live, samples: each } = near;
+    const places = 100;
+    const width = near.x[0].length;
+    const pairs = Array.from({ length: width }, (_, a) => Array.from({ length: a + 1 }, (__, b) => [a, b])).flat();
+    affordable(near.x.length * pairs.length, 2 * near.top + 2 * near.shift + places);
+    affordable((live.length * width) ** 2 / 2, 120);
+    const outer = pairs.map(([a, b]) => near.x.map((row) => row[a] * row[b]));
+    const bends = each.map(({ bend }) => bend >> BigInt(PLACES - places));
+    const rows = Array.from({ length: live.length * width }, () => []);
+    const scale = 120 - places - 2 * near.top - 2 * near.shift;
+    live.forEach((group, e) => {
+      const weights = live.slice(0, e + 1).map(({ P }) => bends.map((bend, i) => bend * group.P[i] * P[i]));
+      sharpness(near, group, places).forEach((more, i) => { weights[e][i] += more; });
+      const blocks = width ? products(weights, outer) : [];
+      blocks.forEach((block, f) => {
+        const values = block.map((value) => moved(value, scale));
+        for (let a = 0; a < width; a += 1) {
+          for (let b = 0; b < (e === f ? a + 1 : width); b += 1) {
+            const [one, other] = a < b ? [b, a] : [a, b];
+            rows[e * width + a].push(values[(one * (one + 1)) / 2 + other]);
+          }
+        }
+      });
+    });
+    return [rows, rows.map(() => 0)];
+  }
+
+  /* min(stiffness, 2 t_i k/(|x_i| delta)) at the pairs "0" of a group, over 2^places one^2. */
+  function sharpness(near, { P, kinks }, places) {
+    const { flat, one, short, delta, samples: each } = near;
+    const bound = Ratio.of(near.claim.stiffness).times(Ratio.power(places)).floor();
+    const found = P.map(() => 0n);
+    for (const i of kinks) {
+      if (short[i] <= 1n) continue;
+      const k = P[i] - flat < one - P[i] ? P[i] - flat : one - P[i];
+      const sharp = ((2n * each[i].least * k * UNIT) << BigInt(places)) / (one * short[i] * delta);
+      found[i] = (sharp < bound ? sharp : bound) * one * one;
+    }
+    return found;
+  }
+
+  /* All residuals may change their signs, and all sides are kept: f = <h_i, W> is linear. If K_ik = <h_i, h_k> >= tau,
+     scaled by powers of two, some W* with f(x_i) = y_i for all i is at most |r|/sqrt(tau) away, r = y - f at B. */
+  function fitted(near) {
+    const { p, groups, claim, place: { z, below } } = near;
+    const places = 2 * (p.sx + p.sa + near.shift);
+    const K = p.G.map((row, i) => row.slice(0, i + 1).map((inner, k) =>
+      inner * sum(groups.map(({ P, c }) => c * P[i] * P[k]))));
+    const size = K.map((row, i) => half(bits(row[i]) - places));
+    const rows = K.map((row, i) => row.map((value, k) => moved(value, 120 - places - size[i] - size[k])));
+    const regular = definite(rows, rows.map(() => 0), near.tau);
+    demand(regular, "the samples are not shown to be fitted next to B.");
+    const over = (below * near.one) << BigInt(p.sa);
+    let total = ZERO;
+    for (let i = 0; i < p.n; i += 1) {
+      const f = sum(groups.map(({ neurons, P }) => P[i] * sum(neurons.map((j) => p.a[j] * z[j][i]))));
+      const r = p.targets[i].minus(new Ratio(f, over));
+      const square = r.times(r).over(Ratio.power(2 * size[i]));
+      total = rounded(total.plus(square));
+    }
+    near.away = total.over(near.tau).root().times(new Ratio(UNIT)).ceil();
+    const zero = claim.lower.above <= 0n && claim.upper.above >= 0n;
+    demand(zero, "the loss is 0 there, which must be in its bounds.");
+  }
+
+  /* Friendly pairs are more than R + 2 away from their kinks, other pairs not "0" more than away; those of neurons
+     without slopes are not above theirs. And residuals that have a sign keep it: f(x_i) changes by at most |a| |x_i|
+     times a distance from B0. */
+  function staysOnSides(near) {
+    const { p, e, radius, away, long, place: { z, below } } = near;
+    const far = radius + 2n * away;
+    for (const { neurons, pattern, live } of p.linear ? [] : near.groups) {
+      for (const j of neurons) {
+        for (let i = 0; i < p.n; i += 1) {
+          if (long[i] === 0n || (pattern[i] === "0" && live)) continue;
+          const friendly = p.a[j] * e[i] >= 0n;
+          const ahead = (pattern[i] === "+" ? z[j][i] : -z[j][i]) * UNIT;
+          const needed = (long[i] * (friendly ? far : away)) / UNIT + 1n;
+          const good = friendly || live ? ahead > needed * below : ahead >= 0n;
+          demand(good, `neuron ${j} is not shown to stay at '${pattern[i]}' of sample ${i}.`);
+        }
+      }
+    }
+    const weight = new Ratio(sum(p.a.map((a) => a * a)), 1n << BigInt(2 * p.sa)).root().times(new Ratio(UNIT)).ceil();
+    for (let i = 0; i < p.n; i += 1) {
+      if (!p.square || e[i] === 0n) continue;
+      const reach = (weight * ((long[i] * (radius + 3n * away)) / UNIT + 1n)) / UNIT + 1n;
+      demand(near.samples[i].pull[0] > reach, `the residual of sample ${i} may change its sign.`);
+    }
+  }
+
+  // ---------------------------------------------------------------------------------------------------------
   // The other claims
 
   /* N_gh = v_g.v_h without the bias, sum_i y_i mu_gi (t_hi - sum_k y_k mu_hk), in units; and how far it
@@ -1323,10 +1653,12 @@
     });
     const single = names.filter((name) => name !== "refutes");
     expect(new Set(single).size === single.length, "a claim occurs twice.");
-    const first = told.point === null ? "inseparable" : "kkt";
-    const alone = names.length === 1 || !(first === "inseparable" || names.includes("inseparable"));
-    const good = names[0] === first && alone;
-    expect(good, "the first claim must be 'kkt', or 'inseparable', alone, if the point is null.");
+    const pointless = names.filter((name) => name === "inseparable" || name === "rest").length;
+    const alone = pointless === 1 && names.length === 1;
+    const good = told.point === null ? alone : names[0] === "kkt" && pointless === 0;
+    expect(good, "the first claim must be 'kkt', or 'inseparable' or 'rest', alone, if the point is null.");
+    const fits = told.problem.loss !== "square" || names[0] === "rest";
+    expect(fits, "for the square loss the claim must be 'rest'.");
     return told.claims.map((each, place) => CLAIMS.get(names[place])(each, "a claim"));
   }
 
@@ -1342,6 +1674,7 @@
     function prove(claim) {
       const name = claim.claim;
       if (name === "inseparable") return inseparable(p, claim);
+      if (name === "rest") return rest(p, claim);
       if (name === "kkt") {
         const point = new Point(p, told.point);
         known = [p, point, kkt(p, point)];

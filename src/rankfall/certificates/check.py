@@ -107,7 +107,7 @@ FORM = {
         "trained": (FIRST, BOTH),
         "second_layer": NUMBERS,
         "width": int,
-        "loss": ("exponential", "logistic"),
+        "loss": ("exponential", "logistic", "square"),
     },
     "point": {
         None: {
@@ -138,6 +138,15 @@ CLAIMS: dict[str, dict[str, Any]] = {
         "bound": double,
     },
     "inseparable": {"sample?": int, "samples?": [int], "combination?": [integer]},
+    "rest": {
+        "coordinates": ("samples", "features"),
+        "start": [[double]],
+        "groups": [{"neurons": [int], "pattern": str, "slopes": [double]}],
+        "signs?": str,  # of the residuals, for the square loss
+        "features": [int],
+        **dict.fromkeys(("radius", "delta", "tau", "independent", "stiffness", "lower", "upper"), double),
+        "wrong?": int,  # misclassified samples, for the other losses
+    },
 }
 
 
@@ -310,12 +319,14 @@ class Problem:
         x, y = samples(told["data"], data)
         same = hashlib.sha256(canonical(x, y)).hexdigest() == told["data"]["sha256"]
         expect(same, "the data are not those of the sha256 in the certificate.")
-        expect({*y} <= {1.0, -1.0}, "the labels must be -1 and +1.")
+        square = told["loss"] == "square"
+        expect(square or {*y} <= {1.0, -1.0}, "the labels must be -1 and +1.")
         expect(0 <= told["slope"] <= 1, "the slope must be from 0 to 1.")
         self.both, second = told["trained"] == BOTH, told["second_layer"]
         fits = second is None if self.both else second is not None and len(second) == told["width"]
         expect(fits, "'second_layer' must be null or 'width' numbers, as 'trained' says.")
-        self.n, self.d, self.y = len(x), len(x[0]), [int(label) for label in y]
+        self.n, self.d = len(x), len(x[0])
+        self.y: list[Any] = [Fraction(label) if square else int(label) for label in y]
         self.bias, self.loss, self.width = told["bias"], told["loss"], told["width"]
         self.unknowns = UNKNOWNS[told["trained"]]
         (self.slope,), shift = dyadic([told["slope"]])
@@ -627,12 +638,25 @@ def stays(p: Problem, point: Point, errors: Errors, claim: dict[str, Any]) -> st
     return f"every gradient flow from within {spoken(radius)} of the given state ends in this direction."
 
 
+def placed(p: Problem, claim: dict[str, Any]) -> tuple[list[list[int]], int]:
+    """z_ji = B_j.x_i exactly, over the second: B is given by coefficients of the samples, or by features."""
+    start = claim["start"]
+    basis, shift = (p.G, 2 * p.sx) if claim["coordinates"] == "samples" else (p.x, p.sx)
+    k = len(basis[0])
+    good = len(start) == p.width and {len(row) for row in start} == {k}
+    expect(good, f"'start' must be {p.width} rows of {k} numbers.")
+    flat, more = dyadic([value for row in start for value in row])
+    affordable(p.width * p.n, max(map(abs, flat)).bit_length() + p.bits)
+    rows = [flat[i : i + k] for i in range(0, len(flat), k)]
+    return [[dot(row, each) for each in basis] for row in rows], 1 << (shift + more)
+
+
 class Line:
     """The numbers of `stays`, in units; z = B_j.x_i over below, and the slopes p_gi over one 2^64."""
 
     def __init__(self, p: Problem, point: Point, errors: Errors, claim: dict[str, Any]):
         self.p, self.point, self.near = p, point, Rounded(p, point, errors)
-        self.place(claim)
+        self.z, self.below = placed(p, claim)
         self.slopes = self.majorants()
         near, level, pulls = self.near, Fraction(claim["level"]), {}
         total, weight = sum(near.lam.values()), up(root(sum(near.c, Fraction(0))) * UNIT)
@@ -650,18 +674,6 @@ class Line:
             if p.loss == "logistic":
                 self.rest += reach * (total * exp(level - 2 * c)[1] // UNIT + 1) // UNIT + 1
         self.delta = self.mismatch(pulls)
-
-    def place(self, claim: dict[str, Any]) -> None:
-        """z_ji = B_j.x_i exactly: B is given by coefficients of the samples, or by features."""
-        p, start = self.p, claim["start"]
-        basis, shift = (p.G, 2 * p.sx) if claim["coordinates"] == "samples" else (p.x, p.sx)
-        k = len(basis[0])
-        good = len(start) == p.width and {len(row) for row in start} == {k}
-        expect(good, f"'start' must be {p.width} rows of {k} numbers.")
-        flat, more = dyadic([value for row in start for value in row])
-        affordable(p.width * p.n, max(map(abs, flat)).bit_length() + p.bits)
-        rows = [flat[i : i + k] for i in range(0, len(flat), k)]
-        self.z, self.below = [[dot(row, each) for each in basis] for row in rows], 1 << (shift + more)
 
     def majorants(self) -> list[list[int]]:
         """p_gi = P_gi, at kinks mu/lam rounded inside [alpha, 1]: every such choice is a valid one."""
@@ -719,6 +731,349 @@ class Line:
             helped = alone or all(inner >= 0 or not pull for inner, pull in zip(towards, pulls, strict=True))
             ahead = here > length * radius // UNIT + 1
             demand(helped and ahead, f"neuron {j} may cross the kink of its friendly sample {i}.")
+
+
+# Claim "rest"
+
+
+def rest(p: Problem, claim: dict[str, Any]) -> str:
+    """Every flow from |W - B| <= R comes to rest in a minimum of the loss (second layer fixed).
+
+    L = sum_i l(q_i), q_i = e_i f(x_i): e = y, and for the square loss the sign of y_i - f(x_i), which keeps
+    it (`keeps_residuals`), or 0 where it may not. A pair is friendly if a_j e_i >= 0. While friendly pairs
+    keep their sides L is convex. Let it go on so beyond them: then no flow gets away from a minimum W*, and
+    from |W - B| <= R it stays within R + 2 away of B, if |W* - B| <= away.
+
+    There is such a W*. For groups of neurons with one row P of slopes let V_g = sum a_j w_j. Then q_i is at
+    most <h_i, V> - sum k_gi |V_g.x_i|, h_i = (e_i P_gi x_i)_g, the sum over pairs "0", which are unfriendly.
+    P is any slope in [alpha, 1], k = min(P - alpha, 1 - P). B0 is the state next to B at these kinks, where
+    both are equal (`to_kinks`). For a change D of V there, |D| = delta, and w_i <= l'', t_i <= -l' so near,
+        loss(B0 + D) - loss(B0) >= <g, D> + D'MD/2,    g = sum_i l'_i h_i,
+        M = sum_i w_i h_i h_i' + sum_{"0"} min(stiffness, 2 t_i k_gi/(|x_i| delta)) x_i x_i'.
+    If M >= tau and tau delta > 2 |g|, a minimum V* is in this ball, and B0_j + a_j (V* - V0)_g / sum a^2 has
+    the same margins, as no other pair comes to its kink. D needs only columns of x that span them all; these
+    are scaled. Neurons all of whose slopes are 0 stay as they are.
+
+    Residuals that all may change their signs: `fit`.
+    """
+    near = Rest(p, claim)
+    if near.fits:
+        near.fit()
+    else:
+        near.to_kinks()
+        near.samples()
+        near.minimum()
+    near.keeps_sides()
+    near.keeps_residuals()
+    return near.told()
+
+
+class Rest:
+    """The numbers of `rest`: z = B_j.x_i over below, slopes P_gi over one, lengths in units."""
+
+    def __init__(self, p: Problem, claim: dict[str, Any]):
+        expect(not p.both, "this claim is for a fixed second layer.")
+        self.p, self.claim, self.delta = p, claim, up(Fraction(claim["delta"]) * UNIT)
+        self.radius = up(Fraction(claim["radius"]) * UNIT)
+        self.tau, self.independent = Fraction(claim["tau"]), Fraction(claim["independent"])
+        names = ("delta", "radius", "tau", "independent", "stiffness")
+        positive = all(claim[name] > 0 for name in names)
+        demand(
+            positive and self.tau < UNIT, "radius, delta, tau, independent and stiffness must be positive."
+        )
+        square = p.loss == "square"
+        expect(
+            square == ("signs" in claim) == ("wrong" not in claim), "'signs' or 'wrong' do not fit the loss."
+        )
+        signs = claim.get("signs", "".join("+" if y > 0 else "-" for y in p.y))
+        expect(len(signs) == p.n and {*signs} <= {*"+-0"}, f"'signs' must be {p.n} of the signs +, - and 0.")
+        self.e = [(sign == "+") - (sign == "-") for sign in signs]
+        self.q: list[tuple[int, int]] = []  # the margins at the minimum
+        self.pull: list[tuple[int, int]] = []  # -l' at B0
+        self.fits = square and not any(self.e) and not claim["features"]
+        self.z, self.below = placed(p, claim)
+        self.form_groups(claim["groups"])
+        self.scale(claim["features"])
+
+    def form_groups(self, groups: list[dict[str, Any]]) -> None:
+        """Every neuron with a_j != 0 is in one group; "0" only where all its neurons are unfriendly."""
+        p, neurons = self.p, [j for group in groups for j in group["neurons"]]
+        good = all(len(each["pattern"]) == p.n and {*each["pattern"]} <= {*"+-0"} for each in groups)
+        good = good and all(each["pattern"].count("0") == len(each["slopes"]) for each in groups)
+        expect(good, f"a pattern must be {p.n} of the signs +, - and 0, with a slope for each 0.")
+        expect(all(each["neurons"] for each in groups), "a group has no neuron.")
+        some = {j for j, a in enumerate(p.a) if a}
+        demand(len({*neurons}) == len(neurons), "a neuron is in two groups.")
+        demand({*neurons} == some, "the groups do not hold the neurons with a_j != 0.")
+        held, self.sp = dyadic(
+            [p.slope / p.one, 1.0, *(slope for each in groups for slope in each["slopes"])]
+        )
+        self.low, self.one, *slopes = held
+        demand(all(self.low <= slope <= self.one for slope in slopes), "a slope at a kink is out of bounds.")
+        if p.slope == p.one:
+            demand(
+                {*"".join(each["pattern"] for each in groups)} <= {"+"},
+                "with slope 1 every side must be '+'.",
+            )
+        self.groups, self.patterns = (
+            [each["neurons"] for each in groups],
+            [each["pattern"] for each in groups],
+        )
+        steep, rest = {"+": self.one, "-": self.low}, iter(slopes)
+        self.P = [[next(rest) if side == "0" else steep[side] for side in row] for row in self.patterns]
+        for group, pattern in zip(self.groups, self.patterns, strict=True):
+            for i in (i for i, side in enumerate(pattern) if side == "0"):
+                unfriendly = all(p.a[j] * self.e[i] < 0 for j in group)
+                demand(unfriendly, f"a neuron is at the kink of its friendly sample {i}.")
+        self.live = [g for g, row in enumerate(self.P) if any(row)]
+
+    def scale(self, features: list[int]) -> None:
+        """The columns in units of powers of two, and the lengths of x_i and of its part in these columns."""
+        p, width = self.p, len(self.p.x[0])
+        good = features == sorted({*features}) and max(features, default=0) < width
+        expect(good, f"'features' must be increasing numbers below {width}.")
+        if self.live and len(features) < width and not self.fits:
+            demand(
+                eliminate([[*column] for column in zip(*p.x, strict=True)], enough=len(features))
+                <= len(features),
+                "these features are not enough.",
+            )
+        columns = [[row[f] for row in p.x] for f in features]
+        bits = [max(map(abs, column)).bit_length() for column in columns]
+        self.top, self.sizes = max(bits, default=0), [size - p.sx for size in bits]
+        moved = [[v << (self.top - size) for v in column] for column, size in zip(columns, bits, strict=True)]
+        self.x = [[*row] for row in zip(*moved, strict=True)] or [[] for _ in range(p.n)]  # over 2^top
+        self.short = [isqrt(dot(row, row) * UNIT**2 >> 2 * self.top) + 1 for row in self.x]
+        self.long = [isqrt(dot(row, row) * UNIT**2 >> 2 * p.sx) + 1 if any(row) else 0 for row in p.x]
+        total = [sum(self.P[g][i] ** 2 for g in self.live) for i in range(p.n)]
+        self.steep = [isqrt(value * UNIT**2 // self.one**2) + 1 for value in total]
+        self.c = [sum(p.a[j] ** 2 for j in self.groups[g]) for g in self.live]
+
+    def to_kinks(self) -> None:
+        """B0 is at the kinks "0". These are independent: |B0 - B|^2 <= |z|^2 / independent, scaled."""
+        p, total = self.p, Fraction(0)
+        for g in self.live:
+            held = {tuple(p.x[i]): i for i, side in enumerate(self.patterns[g]) if side == "0"}
+            rows = [*held]
+            size = [(dot(row, row).bit_length() - 2 * p.sx) // 2 for row in rows]
+            gram = [
+                [move(dot(row, rows[f]), 120 - 2 * p.sx - size[e] - size[f]) for f in range(e + 1)]
+                for e, row in enumerate(rows)
+            ]
+            demand(
+                definite(gram, [0] * len(rows), self.independent), "the kinks of a group are not independent."
+            )
+            for j in self.groups[g]:
+                total += sum(
+                    Fraction(self.z[j][i] ** 2, self.below**2) / Fraction(4) ** s
+                    for i, s in zip(held.values(), size, strict=True)
+                )
+        self.off = up(root(total / self.independent) * UNIT) if total else 0
+        self.off_v = (
+            self.off * up(root(Fraction(max(self.c, default=0), 4**p.sa)) * UNIT) // UNIT + 1 if total else 0
+        )
+
+    def samples(self) -> None:
+        """For each sample <h_i, V> at B0, and from there what it pulls; w_i and t_i in the ball."""
+        p, below = self.p, self.below * self.one << self.p.sa
+        moves = [[sum(p.a[j] * self.z[j][i] for j in self.groups[g]) for i in range(p.n)] for g in self.live]
+        self.loss, self.bend, self.least = [0, 0], [], []
+        for i in range(p.n):
+            value = (
+                (self.e[i] or 1)
+                * sum(self.P[g][i] * row[i] for g, row in zip(self.live, moves, strict=True))
+                * UNIT
+            )
+            near = self.steep[i] * (self.long[i] * self.off_v // UNIT + 1) // UNIT + 1 if self.off_v else 0
+            far = near + self.steep[i] * (self.short[i] * self.delta // UNIT + 1) // UNIT + 1
+            low, high = value // below - near, -(-value // below) + near
+            loss, pull = self.around(i, low, high)[:2]
+            self.loss = [self.loss[0] + loss[0], self.loss[1] + loss[1]]
+            self.pull.append(pull)
+            self.q.append((low - far, high + far))
+            _, (least, _), bend = self.around(i, low - far, high + far, False)
+            self.bend.append(bend)
+            self.least.append(least)
+
+    def around(
+        self, i: int, low: int, high: int, value: bool = True
+    ) -> tuple[tuple[int, int], tuple[int, int], int]:
+        """Of l(q), low <= q <= high: itself (if asked for), -l', and the least l'', all in units."""
+        if self.p.loss == "square":
+            goal = (self.e[i] or 1) * self.p.y[i] * UNIT
+            ends = floor(goal) - high, up(goal) - low
+            demand(ends[0] > 0 or not self.e[i], f"the residual of sample {i} may change its sign.")
+            squares = [end * end for end in ends]
+            inside = ends[0] <= 0 <= ends[1]
+            return (0 if inside else min(squares) // (2 * UNIT), max(squares) // (2 * UNIT) + 1), ends, UNIT
+        less, more = exp(Fraction(-high, UNIT))[0], exp(Fraction(-low, UNIT))[1]
+        if self.p.loss == "exponential":
+            return (less, more), (less, more), less
+        ends = less * UNIT // (UNIT + less), more * UNIT // (UNIT + more) + 1
+        bend = max(min(end * (UNIT - end) for end in ends) // UNIT, 0)
+        return (log_loss(high)[0], log_loss(low)[1]) if value else (0, 0), ends, bend
+
+    def gradient(self) -> int:
+        """|g| at B0, at most."""
+        off, total = 0, 0
+        for i, (low, high) in enumerate(self.pull):
+            off += ((high - low) * self.steep[i] // UNIT + 1) * self.short[i] // UNIT + 1
+        for g in self.live:
+            pulls = [(self.e[i] or 1) * low * self.P[g][i] for i, (low, _) in enumerate(self.pull)]
+            total += sum(dot(pulls, column) ** 2 for column in zip(*self.x, strict=True))
+        return isqrt(total // (self.one << self.top) ** 2) + 1 + off if self.live else 0
+
+    def minimum(self) -> None:
+        """M >= tau, and tau delta > 2 |g|: the loss there is from loss(B0) - |g| delta to loss(B0)."""
+        lower, upper = (Fraction(self.claim[key]) * UNIT for key in ("lower", "upper"))
+        g = self.gradient()
+        demand(not self.live or self.tau * self.delta > 2 * g, "the gradient is too large for this ball.")
+        least = self.loss[0] - g * self.delta // UNIT - 1
+        demand(lower <= least, "the loss may be below its lower bound.")
+        demand(self.loss[1] <= upper, "the loss may be above its upper bound.")
+        demand(definite(*self.matrix(), self.tau), "the loss is not shown to be convex enough by this tau.")
+
+    def fit(self) -> None:
+        """f_i = <h_i, W> near B. The nearest W* with f(x_i) = y_i for all i is |K^-1/2 r| away.
+
+        K_ik = <h_i, h_k> is >= tau, scaled by powers of two, and r are the residuals at B.
+        """
+        p = self.p
+        places = 2 * (p.sx + p.sa + self.sp)
+        c = [sum(p.a[j] ** 2 for j in group) for group in self.groups]
+        rows = [[*map(mul, c, column)] for column in zip(*self.P, strict=True)]
+        columns = [*zip(*self.P, strict=True)]
+        K = [[dot(row, columns[k]) * p.G[i][k] for k in range(i + 1)] for i, row in enumerate(rows)]
+        size = [(row[-1].bit_length() - places) // 2 for row in K]
+        scaled = [
+            [move(v, 120 - places - size[i] - s) for v, s in zip(row, size, strict=False)]
+            for i, row in enumerate(K)
+        ]
+        demand(definite(scaled, [0] * p.n, self.tau), "the samples are not shown to be fitted next to B.")
+        below, total = self.below * self.one << p.sa, Fraction(0)
+        for i in range(p.n):
+            f = sum(
+                p.a[j] * row[i] * self.z[j][i] for g, row in zip(self.groups, self.P, strict=True) for j in g
+            )
+            total += (p.y[i] - Fraction(f, below)) ** 2 / Fraction(4) ** size[i]
+        self.off = up(root(total / self.tau) * UNIT)
+        lower, upper = self.claim["lower"], self.claim["upper"]
+        demand(lower <= 0 <= upper, "the loss is 0 there, which must be in its bounds.")
+
+    def away(self) -> int:
+        """|W* - B| <= |B0 - B| + delta / min |a_g|, as D is scaled."""
+        if not self.live or self.fits:
+            return self.off
+        change = self.delta * root(Fraction(4**self.p.sa, min(self.c))) / Fraction(2) ** min(self.sizes)
+        return self.off + up(change)
+
+    def matrix(self) -> tuple[list[list[int]], list[int]]:
+        """M in units of 2^-120, block by block: sum_i weight_i x_i x_i', all entries of a block at once."""
+        F, places = len(self.x[0]), 100  # of the weights w_i and of those of kinks, rounded down
+        expect(len(self.live) * F <= COUPLED, f"it is too large: more than {COUPLED} coupled unknowns.")
+        bends = [value >> 320 - places for value in self.bend]
+        pairs = [(a, b) for a in range(F) for b in range(a + 1)]
+        longest = (
+            2 * self.top + 2 * self.sp + self.stiff(places).bit_length() + max(bends, default=0).bit_length()
+        )
+        slot = 8 * (longest + self.p.n.bit_length() + 16 >> 3)
+        affordable(self.p.n * len(pairs), slot)
+        affordable((len(self.live) * F) ** 2 // 2, 120)
+        packed = [pack([row[a] * row[b] for a, b in pairs], slot) for row in self.x]
+        rows: list[list[int]] = [[] for _ in range(len(self.live) * F)]
+        for e, g in enumerate(self.live):
+            steep = [bend * slope for bend, slope in zip(bends, self.P[g], strict=True)]
+            for f, h in enumerate(self.live[: e + 1]):
+                weights = [*map(mul, steep, self.P[h])]
+                if e == f:
+                    weights = [*map(sum, zip(weights, self.kinks(g, places), strict=True))]
+                block = unpack(dot(weights, packed), slot, len(pairs))
+                values = [move(value, 120 - places - 2 * self.top - 2 * self.sp) for value in block]
+                for a in range(F):
+                    rows[e * F + a] += [
+                        values[max(a, b) * (max(a, b) + 1) // 2 + min(a, b)]
+                        for b in range(a + 1 if e == f else F)
+                    ]
+        return rows, [0] * len(rows)
+
+    def stiff(self, places: int) -> int:
+        """The stiffness in units of 2^-places."""
+        return floor(Fraction(self.claim["stiffness"]) * 2**places)
+
+    def kinks(self, g: int, places: int) -> list[int]:
+        """min(stiffness, 2 t_i k_gi/(|x_i| delta)) for the pairs "0" of a group, over 2^places one^2."""
+        most, found = self.stiff(places), [0] * self.p.n
+        for i in (i for i, side in enumerate(self.patterns[g]) if side == "0" and self.short[i] > 1):
+            sharp = 2 * self.least[i] * min(self.P[g][i] - self.low, self.one - self.P[g][i])
+            found[i] = (
+                min(most, (sharp * UNIT << places) // (self.one * self.short[i] * self.delta)) * self.one**2
+            )
+        return found
+
+    def keeps_sides(self) -> None:
+        """Friendly pairs are farther than R + 2 away from their kinks, others not "0" farther than away."""
+        p = self.p
+        if p.slope == p.one:
+            return
+        away, live = self.away(), {*self.live}
+        far = self.radius + 2 * away
+        for g, (group, pattern) in enumerate(zip(self.groups, self.patterns, strict=True)):
+            for j in group:
+                for i in (i for i in range(p.n) if self.long[i] and not (pattern[i] == "0" and g in live)):
+                    ahead, friendly = (
+                        self.z[j][i] * (1 if pattern[i] == "+" else -1) * UNIT,
+                        p.a[j] * self.e[i] >= 0,
+                    )
+                    needed = self.long[i] * (far if friendly else away) // UNIT + 1
+                    good = ahead > needed * self.below if friendly or g in live else ahead >= 0
+                    demand(good, f"neuron {j} is not shown to stay at '{pattern[i]}' of sample {i}.")
+
+    def keeps_residuals(self) -> None:
+        """Square loss: f(x_i) changes by |a| |x_i| |W - B0| at most, less than the residual at B0."""
+        p = self.p
+        length = up(root(Fraction(sum(a * a for a in p.a), 4**p.sa)) * UNIT)
+        for i in (i for i in range(p.n) if p.loss == "square" and self.e[i]):
+            reach = length * (self.long[i] * (self.radius + 3 * self.away()) // UNIT + 1) // UNIT + 1
+            demand(self.pull[i][0] > reach, f"the residual of sample {i} may change its sign.")
+
+    def told(self) -> str:
+        """What is proved, with the number of samples that are misclassified at the minimum."""
+        p, claim = self.p, self.claim
+        radius, lower, upper = (spoken(claim[key]) for key in ("radius", "lower", "upper"))
+        sentence = f"every gradient flow from within {radius} of the given state comes to rest in a minimum"
+        sentence += f", where the loss is from {lower} to {upper}, summed over samples"
+        if p.loss == "square":
+            return f"{sentence}."
+        wrong = sum(high < 0 for _, high in self.q)
+        demand(wrong == claim["wrong"], f"{wrong} samples are shown to be misclassified.")
+        return f"{sentence}; at least {wrong} of {p.n} samples are misclassified there."
+
+
+def log_loss(q: int) -> tuple[int, int]:
+    """(low, high) around log(1 + e^-q), all in units: log(1 + t) = 2 artanh(t/(2 + t)), t = e^-|q| <= 1."""
+    low, high = exp(Fraction(-abs(q), UNIT))
+    sums = []
+    for t, away in ((low, 0), (high, 1)):
+        u = t * UNIT // (2 * UNIT + t) + away
+        square, power, total = u * u // UNIT + away, 2 * u, 0
+        for order in range(1, 2 * 110, 2):
+            total += power // order + away
+            power = power * square // UNIT + away
+        sums.append(total + power * away + max(-q, 0))  # what is left out is less than 9/8 of a term
+    return sums[0], sums[1]
+
+
+def pack(values: Sequence[int], slot: int) -> int:
+    """Integers in one, in slots of so many bits: sums of multiples then are sums in every slot."""
+    return sum(value << slot * k for k, value in enumerate(values))
+
+
+def unpack(packed: int, slot: int, count: int) -> list[int]:
+    """The integers in the slots, each less than 2^(slot - 1)."""
+    half, step = 1 << slot - 1, slot // 8
+    digits = (packed + pack([half] * count, slot)).to_bytes(step * count, "little")
+    places = range(0, step * count, step)
+    return [int.from_bytes(digits[place : place + step], "little") - half for place in places]
 
 
 # The other claims
@@ -951,9 +1306,14 @@ def check(document: Any, data: Data | None = None) -> Report:
         names: list[Any] = [each.get("claim") if type(each) is dict else None for each in told["claims"]]
         expect(all(type(name) is str and name in CLAIMS for name in names), "a claim has an unknown name.")
         expect(len({*names}) + max(names.count("refutes") - 1, 0) == len(names), "a claim occurs twice.")
-        first = ["inseparable"] if told["point"] is None else ["kkt"]
-        good = names[:1] == first and (names == first or "inseparable" not in names)
-        expect(good, "the first claim must be 'kkt', or 'inseparable', alone, if the point is null.")
+        single = [["inseparable"], ["rest"]]
+        good = names[:1] == ["kkt"] and [each for each in names if [each] in single] == []
+        good = names in single if told["point"] is None else good
+        expect(
+            good, "the first claim must be 'kkt', or 'inseparable' or 'rest', alone, if the point is null."
+        )
+        fits = told["problem"]["loss"] != "square" or names == ["rest"]
+        expect(fits, "for the square loss the claim must be 'rest'.")
         forms = [{"claim": str} | CLAIMS[name] for name in names]
         claims = [read(each, form, "a claim") for each, form in zip(told["claims"], forms, strict=True)]
         _judge(Problem(told["problem"], data), told["point"], claims, report)
@@ -978,8 +1338,8 @@ def _judge(p: Problem, told: Any, claims: list[dict[str, Any]], report: Report) 
     by_name: dict[str, Any] = {"stays": stays, "optimal": optimal, "rank": rank, "stable rank": stable_rank}
 
     def prove(name: str, claim: dict[str, Any]) -> str:
-        if name == "inseparable":
-            return inseparable(p, claim)
+        if name in ("inseparable", "rest"):
+            return (rest if name == "rest" else inseparable)(p, claim)
         if name == "kkt":
             point = Point(p, told)
             errors, sentence = kkt(p, point)

@@ -7,18 +7,16 @@ in exact arithmetic.
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
-from rankfall._progress import Progress, progress
+from rankfall._progress import progress
 from rankfall.certificates import Missing, optimal, rank, stable_rank
 from rankfall.dynamics import FlowWarning, flow
-from rankfall.dynamics.exact import Piece, Stalled, Walk
 from rankfall.limits._asymptote import Asymptote, asymptote
-from rankfall.limits._base import Search
+from rankfall.limits._at_rest import RestSearch
+from rankfall.limits._error import SAFE
 from rankfall.limits._leaps import leap
 from rankfall.limits._proof import Proof, document_of, prove, proved_point
 from rankfall.limits._result import Limit
@@ -29,69 +27,30 @@ LARGE = 20_000  # pairs of neuron and sample up to which every kink is met exact
 LOOSE = 1e-4  # the tolerance of the adaptive flow for larger ones
 FIRST = 0.5  # the loss clock at which its state is tried first
 AHEAD, LEAPS = 50.0, 200  # margins from which on it goes along half-lines, and how often at most
-NEAR = 3e-3  # pre-activations that are this small, relative to weights and inputs, may be at their kinks
 HOPELESS, CALM = 1e5, 10.0  # margins, and their growth since the last event, beyond which rounding decides
-TWINS = (1e-8, 1e-9, 3e-10)  # tolerances of the second run, from which the error of the first is estimated
-TOGETHER = 50  # steps of the second run in one call
-MOST = 5  # times the steps of the first run that the second may take
-SAFE = 0.1  # the share of the room around the state that this error may take; the run itself is better yet
 
 
-@dataclass
-class Error:
-    """An estimate of the error of a run: a second run from the same start, at a looser tolerance."""
-
-    walk: Walk
-    failed: bool = False
-
-    def at(self, walk: Walk, deadline: float, shown: Progress) -> float:
-        """The distance of the two runs at the time of the first; infinity if the second is not there."""
-        twin, goal = self.walk, walk.clock.log_time
-        try:
-            while not self.failed and twin.clock.log_time < goal:
-                if time.monotonic() > deadline or twin.steps > MOST * (walk.steps + 10):
-                    return np.inf
-                before = twin.steps
-                twin.forward(TOGETHER, log_time=goal)
-                if twin.steps == before:  # the time is reached in the next step
-                    piece = twin.step()
-                    there = twin.clock.log_time_at(piece, piece.cut) >= goal
-                    twin.take(piece, _place(twin, piece, goal) if there else None)
-                    if there:
-                        break
-                shown.update(min(twin.steps / (walk.steps + 1), 0.99), "a second run, to compare")
-        except Stalled:
-            self.failed = True
-        same = [fork.slopes.tolist() for fork in twin.forks] == [fork.slopes.tolist() for fork in walk.forks]
-        return float(np.linalg.norm(twin.weights.w - walk.weights.w)) if same and not self.failed else np.inf
-
-
-def _place(walk: Walk, piece: Piece, log_time: float) -> float:
-    """Where in the next step of a walk the logarithm of time has this value."""
-
-    def ahead(theta: float) -> float:
-        return walk.clock.log_time_at(piece, theta) - log_time
-
-    return float(brentq(ahead, 0.0, piece.cut, xtol=1e-15))
-
-
-class FixedSecondLayer(Search):
+class FixedSecondLayer(RestSearch):
     """The solution of the convex margin problem of the cell in which the flow stays."""
 
     def search(self) -> Limit:
         """The limit with its certificate; or what is known of it."""
         large = self.walk.region.side.size > self.large
-        twins = list(TWINS)
-        error = Error(self.new_walk(twins.pop(0)))
         found, why = None, "no limit was found yet"
         self.leaps = 0
         self._settled = -1, 1.0  # the number of events, and the margins when it was first seen
         for _ in self._late_states() if large else self.stretches():
-            if self._hopeless() or (self.margins().min() <= 0 and self.comes_to_rest()):
+            if self._hopeless():
                 break
+            near = self.near_kinks() if large else None
             if self.margins().min() <= 0:
+                rests = self.at_rest(near)
+                if rests is not None:
+                    return rests
+                if self.comes_to_rest():
+                    break
                 continue
-            found = asymptote(self.walk, self._near_kinks() if large else None)
+            found = asymptote(self.walk, near)
             if large and self.margins().min() > AHEAD:
                 found = self._leaps(found)
             if found is None or not found.stays:
@@ -103,20 +62,19 @@ class FixedSecondLayer(Search):
                 continue
             if large:
                 return self._large(found, proof)
-            while True:
-                with progress("limit", self.show) as shown:
-                    distance = error.at(self.walk, self.deadline, shown)
-                if distance <= SAFE * proof.room:
-                    return self._certified(found, proof, distance)
-                if not twins or not distance <= 1e3 * proof.room or self.late:
-                    break
-                error = Error(self.new_walk(twins.pop(0)))  # a better estimate, that is
+            distance = self.run_error(proof.room)
+            if distance <= SAFE * proof.room:
+                return self._certified(found, proof, distance)
             why = (
                 f"the run may be off by {distance:.1e}, and the proof has room for {proof.room:.1e}"
                 if np.isfinite(distance)
                 else "a second run, at another tolerance, does not come to the same state"
             )
-        if found is None or self.margins().min() <= 0:
+        if self.margins().min() <= 0:
+            near = self.near_kinks() if large else None
+            rests = None if self.interrupted else self.at_rest(near, anyway=True)
+            return rests or self.undecided((why,))
+        if found is None:
             return self.undecided((why,))
         missing = (why, *self.spent())
         return self.margin_limit(found.point, Verdict.NOT_DECIDED, missing, {}, found.region)
@@ -203,9 +161,3 @@ class FixedSecondLayer(Search):
             if run.outcome is Outcome.INTERRUPTED:
                 self.interrupted = True
                 return
-
-    def _near_kinks(self) -> np.ndarray:
-        """The pairs that may be held at their kinks: an adaptive flow zigzags there, and never meets them."""
-        walk = self.walk
-        sizes = np.linalg.norm(walk.weights.w, axis=1)[:, None] * walk.region.lengths
-        return np.asarray(np.abs(walk.z) <= NEAR * sizes)

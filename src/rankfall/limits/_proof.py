@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankfall.certificates import Certificate, Missing, Point, Problem, propose, stays
+from rankfall.certificates import Certificate, Missing, Point, Problem, propose, rest, stays
 from rankfall.dynamics.exact import Region
 from rankfall.limits._asymptote import Asymptote
 from rankfall.limits._kkt import Point as KKT
+from rankfall.limits._rest import RestPoint
 
 if TYPE_CHECKING:
     from rankfall.limits._base import Search
@@ -61,6 +62,43 @@ def prove(search: "Search", found: Asymptote) -> Proof | Missing:
             f"the state is {distance:.2e} away from the line to the limit, and {claim.radius:.2e} is allowed."
         )
     return Proof(problem, point, claim.claim, claim.radius, distance)
+
+
+@dataclass(frozen=True)
+class RestProof:
+    """What was proved of a minimum: every flow within `radius` of a start, `distance` away, comes to rest."""
+
+    problem: Problem
+    claim: dict[str, Any]
+    radius: float
+    distance: float
+
+    @property
+    def room(self) -> float:
+        """How far from the present state the flow may be and still come to rest there."""
+        return self.radius - self.distance
+
+
+def prove_rest(search: "Search", found: RestPoint) -> RestProof | Missing:
+    """A proof that the flow comes to rest in a minimum next to the one found; or what is missing to it."""
+    problem, samples, walk = search.problem, search.samples, search.walk
+    if float(walk.weights.c) != 0:
+        return Missing("a certificate is for networks without output bias.")
+    signs = None if walk.pull.normalised else samples.each(found.signs)
+    side, slopes = samples.each(found.side), samples.each(found.slopes)
+    if len(problem.y) < problem.inputs.shape[1]:  # as combinations of the samples: fewer numbers
+        every = samples.each(walk.region.x.T).T
+        claim = rest(problem, _coefficients(found.w, every), side, slopes, signs, "samples")
+        now = _coefficients(walk.weights.w, every) @ every  # what is outside of their span never moves
+    else:
+        every, now = np.eye(problem.inputs.shape[1]), search.to_user(walk.weights.w)
+        claim = rest(problem, search.to_user(found.w), side, slopes, signs, "features")
+    if isinstance(claim, Missing):
+        return claim
+    distance = float(np.linalg.norm(now - claim.start @ every))
+    if not distance < claim.radius:
+        return Missing(f"the state is {distance:.2e} away, and {claim.radius:.2e} is allowed.")
+    return RestProof(problem, claim.claim, claim.radius, distance)
 
 
 def _coefficients(rows: np.ndarray, of: np.ndarray) -> np.ndarray:

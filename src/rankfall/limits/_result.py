@@ -86,8 +86,12 @@ class Limit:
 
     @property
     def reached(self) -> bool:
-        """Was the end of the flow reached: certified, or followed?"""
-        return self.verdict in (Verdict.CERTIFIED, Verdict.FOLLOWED)
+        """Was the limit reached: is it certified or followed, or a minimum of the square loss that is proved?
+
+        Where the flow of another loss comes to rest there is no limit: samples are misclassified.
+        """
+        known = self.verdict in (Verdict.CERTIFIED, Verdict.FOLLOWED, Verdict.AT_REST)
+        return known and (self.loss.name == "square" or float(self.margins.min()) > 0)
 
     def certificate(self) -> Certificate:
         """What is proved of this limit, as a document that others can check; `.save` writes it."""

@@ -33,9 +33,10 @@ def limit(
 
     A two-layer network is followed exactly, from region to region (`exact_flow`), and after every stretch the
     end of the flow in its present cell is computed. It is the limit if its KKT conditions hold and the flow
-    stays in the cell, both proved in exact arithmetic; else the flow goes on. With both layers trained, and
-    for the square loss, the end is followed and not proved. Deeper networks are followed by `flow`, and their
-    last state is judged as it is: that is approximate.
+    stays in the cell, both proved in exact arithmetic; else the flow goes on. With a fixed second layer it is
+    proved, too, where the flow comes to rest: by the square loss, or without separating the data. With both
+    layers trained the end is followed and not proved. Deeper networks are followed by `flow`, and their last
+    state is judged as it is: that is approximate.
 
     **Arguments:**
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 COLOURS = {  # of the verdicts
     "certified": "green",
     "followed": "green",
+    "at rest": "green",
     "not unique": "magenta",
     "not separated": "red",
 }

@@ -13,6 +13,7 @@ class Verdict(StrEnum):
     NOT_UNIQUE = "not unique"
     NOT_DECIDED = "not decided"
     NOT_SEPARATED = "not separated"
+    AT_REST = "at rest"
 
     @property
     def meaning(self) -> str:
@@ -35,8 +36,9 @@ MEANINGS = {
         "This is where the flow goes, as far as it was followed numerically. That it stays is not proved."
     ),
     Verdict.APPROXIMATE_ROUTE: (
-        "Proved in exact arithmetic: this is a KKT point, and the flow ends here from the state that was "
-        "reached. But the route to that state was approximate, and the flow itself may end elsewhere."
+        "Proved in exact arithmetic: this is a KKT point, or a minimum of the loss, and the flow ends here "
+        "from the state that was reached. But the route to that state was approximate, and the flow itself "
+        "may end elsewhere."
     ),
     Verdict.APPROXIMATE: (
         "This is a late state of the flow, near its end; the residuals say how near it is to a KKT point."
@@ -49,5 +51,10 @@ MEANINGS = {
     ),
     Verdict.NOT_SEPARATED: (
         "Proved: no network of this kind classifies all samples, so there is no margin and no limit."
+    ),
+    Verdict.AT_REST: (
+        "Proved in exact arithmetic: the loss has a minimum here, and the flow comes to rest in it from the "
+        "state that was reached and from every state near it. The run up to that state was followed "
+        "numerically."
     ),
 }

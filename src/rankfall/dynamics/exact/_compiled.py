@@ -3,7 +3,7 @@ r"""Plain steps of the exact flow, compiled: many of them in one call.
 A step is a Taylor series in the walk's clock, of the order that the tolerance asks for. With $u = r P$ the
 pulls of the pairs, order by order
 
-    g_j = \sum_i u_{ji} x_i,  w_j' = a_j g_j,  a_j' = w_j \cdot g_j,  f_i' = x_i \cdot \sum_j P_{ji} (a_j w_j)'
+    g_j = \sum_i u_{ji} x_i,  w_j' = a_j g_j,  a_j' = w_j . g_j,  f_i' = x_i . \sum_j P_{ji} (a_j w_j)'
 
 are two products of the size n m k, and the series of the pulls r follows from that of the outputs f. The step
 ends at the first root of what is watched, and the neuron there takes its side if the decision is plain. All
@@ -32,6 +32,7 @@ FAR = 1e4  # as in `_motion`: kinks that are so near, in units of TOUCH, take pa
 INSIDE = 1e-11  # a slope this close to an end of [alpha, 1] is for the walk to judge
 DEPENDENT = 1e-6  # inputs closer than this to the span of others are for the walk as well
 GROWTH = 4.0  # of the step, at the most
+PARTS = 50  # of a step, at the most, in which the other clock is gathered
 STUCK = 50  # events without progress after which the walk takes over
 
 EXPONENTIAL, LOGISTIC, SQUARE = 0, 1, 2
@@ -117,23 +118,21 @@ class Series(NamedTuple):
     f: np.ndarray
     r: np.ndarray
     held: np.ndarray  # pulls of the kinks held (order, m, h)
-    p: np.ndarray  # the shares of the losses (exponential), or the pulls in one unit (logistic)
-    d: np.ndarray  # the logarithmic derivatives of p, or the products p (1 - p)
-    scalar: np.ndarray  # of log L, or of L in one unit
+    p: np.ndarray  # the sizes of the pulls r
+    d: np.ndarray  # their logarithmic derivatives
+    e: np.ndarray  # 1 / (1 + exp -q), for the logistic loss
+    log_loss: np.ndarray  # the logarithm of the loss
 
 
 @compiled
 def _first_pulls(setting, f, series):  # type: ignore[no-untyped-def]
-    """The pulls at outputs f, and the logarithm of the loss."""
+    """The pulls at outputs f."""
     n, y = len(f), setting.y
     r, p = series.r[0], series.p[0]
     if setting.loss == SQUARE:
-        total = 0.0
         for i in range(n):
             r[i] = setting.weight * setting.often[i] * (y[i] - f[i])
-            total += setting.often[i] * (f[i] - y[i]) ** 2
-        series.scalar[0] = setting.weight * total / 2
-        return np.log(max(series.scalar[0], 1e-300))
+        return
     top, total = -np.inf, 0.0
     for i in range(n):
         q = y[i] * f[i]
@@ -153,63 +152,57 @@ def _first_pulls(setting, f, series):  # type: ignore[no-untyped-def]
                 total += setting.often[i] * np.exp(-q - top) * (1 - np.exp(-q) / 2)
             else:
                 total += setting.often[i] * log * np.exp(-top)
-    if setting.loss == EXPONENTIAL:
-        for i in range(n):
-            p[i] /= total
-            r[i] = y[i] * p[i]
-        series.scalar[0] = top + np.log(total) + np.log(setting.weight)
-        return series.scalar[0]
     for i in range(n):
-        r[i] = y[i] * p[i] / total
-    series.scalar[0], series.scalar[ORDER + 1] = total, top
-    return top + np.log(total) + np.log(setting.weight)
+        p[i] /= total
+        r[i] = y[i] * p[i]
+        if setting.loss == LOGISTIC:
+            q = y[i] * f[i]
+            series.e[0, i] = 1 / (1 + np.exp(-q)) if q > 0 else np.exp(q) / (1 + np.exp(q))
+    series.log_loss[0] = top + np.log(total) + np.log(setting.weight)
 
 
 @compiled
 def _next_pulls(setting, series, o):  # type: ignore[no-untyped-def]
-    """The pulls of order o + 1, from the outputs up to that order."""
-    n, y, f, r, p, d = len(setting.y), setting.y, series.f, series.r, series.p, series.d
+    """The pulls of order o + 1, from the outputs up to that order.
+
+    The shares p of the pulls in the loss, and for the logistic loss e = 1 / (1 + exp -q), follow
+    p' = p (sum p q' - e q'), e' = e (1 - e) q'; for the exponential loss e is 1.
+    """
+    n, y, f, r, p, d, e = len(setting.y), setting.y, series.f, series.r, series.p, series.d, series.e
     if setting.loss == SQUARE:
         for i in range(n):
             r[o + 1, i] = -setting.weight * setting.often[i] * f[o + 1, i]
         return
-    if setting.loss == EXPONENTIAL:  # p' = p (-q' + sum p q')
-        mean = 0.0
-        for s in range(o + 1):
-            for i in range(n):
-                mean += p[s, i] * (o - s + 1) * y[i] * f[o - s + 1, i]
-        for i in range(n):
-            d[o, i] = mean - (o + 1) * y[i] * f[o + 1, i]
-            p[o + 1, i] = 0.0
-        for s in range(o + 1):
-            for i in range(n):
-                p[o + 1, i] += p[s, i] * d[o - s, i]
-        for i in range(n):
-            p[o + 1, i] /= o + 1
-            r[o + 1, i] = y[i] * p[o + 1, i]
-        series.scalar[o + 1] = -mean / (o + 1)
-        return
-    unit = np.exp(series.scalar[ORDER + 1])
-    for i in range(n):  # p' = -p (1 - sigma) q', sigma = p unit / often
-        square = 0.0
-        for s in range(o + 1):
-            square += p[s, i] * p[o - s, i]
-        d[o, i] = p[o, i] - square * unit / setting.often[i]
-    total = 0.0
-    for i in range(n):
-        p[o + 1, i] = 0.0
+    mean = 0.0
     for s in range(o + 1):
         for i in range(n):
-            rate = (o - s + 1) * y[i] * f[o - s + 1, i]
-            p[o + 1, i] -= d[s, i] * rate
-            total -= p[s, i] * rate
-    series.scalar[o + 1] = total / (o + 1)
+            mean += p[s, i] * (o - s + 1) * y[i] * f[o - s + 1, i]
+    for i in range(n):
+        d[o, i] = mean
+        p[o + 1, i] = 0.0
+    if setting.loss == EXPONENTIAL:
+        for i in range(n):
+            d[o, i] -= (o + 1) * y[i] * f[o + 1, i]
+    else:
+        for i in range(n):
+            e[o + 1, i] = 0.0
+        for s in range(o + 1):
+            for i in range(n):
+                rate = (o - s + 1) * y[i] * f[o - s + 1, i]
+                square = 0.0
+                for t in range(s + 1):
+                    square += e[t, i] * e[s - t, i]
+                d[o, i] -= e[s, i] * rate
+                e[o + 1, i] += (e[s, i] - square) * rate
+        for i in range(n):
+            e[o + 1, i] /= o + 1
+    for s in range(o + 1):
+        for i in range(n):
+            p[o + 1, i] += p[s, i] * d[o - s, i]
     for i in range(n):
         p[o + 1, i] /= o + 1
-        value = y[i] * p[o + 1, i]
-        for s in range(1, o + 2):
-            value -= series.scalar[s] * r[o + 1 - s, i]
-        r[o + 1, i] = value / series.scalar[0]
+        r[o + 1, i] = y[i] * p[o + 1, i]
+    series.log_loss[o + 1] = -mean / (o + 1)
 
 
 @compiled
@@ -737,11 +730,8 @@ def _log_changes(setting, state, log, j, i, what, row, samples, count):  # type:
 @compiled
 def _log_loss(setting, series, order, theta):  # type: ignore[no-untyped-def]
     """The logarithm of the loss within a step."""
-    if setting.loss == EXPONENTIAL:
-        return _value(series.scalar, order, theta)
-    if setting.loss == LOGISTIC:
-        total = _value(series.scalar, order, theta)
-        return np.log(max(total, 1e-300)) + series.scalar[ORDER + 1] + np.log(setting.weight)
+    if setting.loss != SQUARE:
+        return _value(series.log_loss, order, theta)
     total = 0.0
     for i in range(len(setting.y)):
         f = 0.0
@@ -753,23 +743,24 @@ def _log_loss(setting, series, order, theta):  # type: ignore[no-untyped-def]
 
 @compiled
 def _times(setting, state, series, order, theta, h):  # type: ignore[no-untyped-def]
-    """The clock, log t and the other clock after a part of a step."""
-    power = 1.0 if setting.loss == SQUARE else -1.0
-    top, total = -np.inf, 0.0
-    logs = np.empty(len(_NODES))
-    for dim in range(len(_NODES)):
-        logs[dim] = power * _log_loss(setting, series, order, theta * _NODES[dim]) + np.log(_WEIGHTS[dim])
-        top = max(top, logs[dim])
-    for dim in range(len(_NODES)):
-        total += np.exp(logs[dim] - top)
-    clock = state.clock[0] + theta * h
+    """The clock, log t and the other clock after a part of a step: of dt = ds / L, or of ds = L dt."""
     if not theta > 0:
         return state.clock[0], state.clock[1], state.clock[2]
-    gathered = np.log(theta * h) + top + np.log(total)
+    power = 1.0 if setting.loss == SQUARE else -1.0
+    falls = _log_loss(setting, series, order, 0.0) - _log_loss(setting, series, order, theta)
+    parts, top, total = 1 + min(int(abs(falls)), PARTS), -np.inf, 0.0
+    for part in range(parts):
+        for node in range(len(_NODES)):
+            place = theta * (part + _NODES[node]) / parts
+            value = power * _log_loss(setting, series, order, place) + np.log(_WEIGHTS[node])
+            if value > top:
+                top, total = value, total * np.exp(top - value)
+            total += np.exp(value - top)
+    clock, gathered = state.clock[0] + theta * h, np.log(theta * h / parts) + top + np.log(total)
     if setting.loss == SQUARE:
         return clock, np.log(clock), state.clock[2] + np.exp(gathered)
-    before, more = max(state.clock[1], gathered), min(state.clock[1], gathered)
-    log_time = before + np.log1p(np.exp(more - before))
+    more, less = max(state.clock[1], gathered), min(state.clock[1], gathered)
+    log_time = more + np.log1p(np.exp(less - more))
     return clock, log_time, np.exp(min(log_time, 709.0))
 
 

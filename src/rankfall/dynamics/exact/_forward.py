@@ -104,7 +104,8 @@ class Forward:
             held=np.zeros((orders, m, kinks)),
             p=np.zeros((orders, n)),
             d=np.zeros((orders, n)),
-            scalar=np.zeros(orders + 1),
+            e=np.zeros((orders, n)),
+            log_loss=np.zeros(orders),
         )
 
     def snapshot(self) -> "Snapshot":
