@@ -16,11 +16,11 @@ from rankfall.dynamics.exact import Pull, Walk
 _STRONG = 10.0  # the pull of a wall, in units of what all others together can pull against it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Walled(Pull):
     """The pulls of the samples that are not dead; `walls` (n) are those of the dead, zero for others."""
 
-    walls: np.ndarray | None = None
+    walls: np.ndarray
 
     def __call__(self, f: np.ndarray) -> np.ndarray:
         """The pulls r, with those of the dead as strong as it takes."""
@@ -40,8 +40,7 @@ class Walled(Pull):
 
 def dead_of(pull: Pull) -> np.ndarray:
     """The samples that are walls."""
-    walls = pull.walls if isinstance(pull, Walled) else None
-    return np.zeros(len(pull.y), dtype=bool) if walls is None else walls != 0
+    return np.asarray(pull.walls != 0) if isinstance(pull, Walled) else np.zeros(len(pull.y), dtype=bool)
 
 
 def dark(walk: Walk) -> np.ndarray:
@@ -59,6 +58,6 @@ def with_walls(walk: Walk, dead: np.ndarray) -> Walk:
     if dead.any():
         least = lengths[dead & (lengths > 0)].min(initial=lengths.max())
         walls = np.where(dead, pull.y * _STRONG * lengths.max() / least, 0.0)
-        plain = Walled(pull.loss, pull.y, pull.counts, walls)
+        plain = Walled(pull.loss, pull.y, pull.counts, walls=walls)
     clock = type(walk.clock)(plain, walk.clock.log_time)
     return walk.continued(walk.motion, clock, walk.rtol, np.inf)

@@ -43,12 +43,11 @@ class Tangent:
 def _multipliers(kernels: np.ndarray) -> np.ndarray:
     """lambda with K lambda = 1; the shortest, where support vectors are dependent."""
     ones = np.ones(kernels.shape[1])
+    each = np.broadcast_to(ones[:, None], (*kernels.shape[:2], 1))
     try:
         pivots = np.linalg.cholesky(kernels).diagonal(axis1=1, axis2=2)
         if (pivots.min(axis=1) > _REGULAR * pivots.max(axis=1)).all():
-            return np.asarray(
-                np.linalg.solve(kernels, np.broadcast_to(ones[:, None], (*kernels.shape[:2], 1)))[..., 0]
-            )
+            return np.asarray(np.linalg.solve(kernels, each)[..., 0])
     except np.linalg.LinAlgError:  # not positive definite, or not finite
         pass
     if not np.isfinite(kernels).all():
