@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from benchmarks import threads
 from benchmarks.table import Row, table
 
-NAMES = ("sun", "flow", "span", "sgd", "many", "exact", "scale", "assess", "real", "kills")
+NAMES = ("sun", "flow", "span", "sgd", "many", "exact", "both", "scale", "assess", "real", "kills")
 
 
 def machine() -> str:

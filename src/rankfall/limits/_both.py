@@ -19,7 +19,8 @@ from rankfall.limits._slow import SlowClock, slow_walk
 from rankfall.limits._verdict import Verdict
 
 EARLY = 20.0  # the margin from which on a KKT point is tried,
-LATE = 1e4  # and that up to which the flow itself is followed
+LATE = 1e3  # and that up to which the flow itself is followed: then the slow flow's error is about 1e-6
+AGAIN = 1.3  # times the margin, where the slow flow could not begin
 STEADY = 1e-6  # the distance of two KKT points, relative, at margins of which one is four times the other
 AGREED = 1e-4  # 1 - cos between a late state and the limit
 CALM = 5  # steps of the slow flow without event, after which it may leap,
@@ -32,19 +33,22 @@ class BothLayers(Search):
 
     def search(self) -> Limit:
         """The limit, followed; or what is known of it."""
-        target, point = EARLY, None
+        target, late, point = EARLY, LATE, None
         missing: tuple[str, ...] = ("the data are not separated yet",)
-        for _ in self._steps():
+        for piece in self._steps():
             self._mark_dead()
             smallest = self._smallest()
-            if smallest <= 0 and self._rests():
+            if smallest <= 0 and not piece.hits and self._rests():
                 return self._at_rest()
-            if smallest < target:
-                continue
-            target = 4 * smallest
-            point, missing = self._next_point(point, smallest)
-            if not missing or (smallest > LATE and self._slows_down()):
-                break
+            if smallest >= late:
+                late = AGAIN * smallest
+                if self._slows_down():
+                    break
+            if smallest >= target:
+                target = 4 * smallest
+                point, missing = self._next_point(point, smallest)
+                if not missing:
+                    break
         if isinstance(self.walk.clock, SlowClock):
             if not self.interrupted:
                 point, missing = self._slow_flow(self.walk.clock, point, missing)
