@@ -95,7 +95,7 @@ class BothLayers(Search):
         now, dead = dark(self.walk), self._dead
         if dead.any() and not (dead <= now).all():
             self.walk = with_walls(self.walk, dead & now)
-        elif now.any() and not dead.any() and not now.all() and self.margins()[~now].min() > EARLY / 2:
+        elif (now > dead).any() and not now.all() and self.margins()[~now].min() > EARLY / 2:
             self.walk = with_walls(self.walk, now)
 
     def _rests(self) -> bool:

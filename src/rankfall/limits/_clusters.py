@@ -16,6 +16,8 @@ from rankfall.dynamics.exact import Region, Weights
 from rankfall.limits._kkt import Point
 
 _NEWTON = 40
+_DIVERGED = 1e6  # equations that are so far from zero
+_SMALL = 1e-3  # of the largest unknown of its kind: smaller ones count as this large
 _EXCHANGES = 30
 _LIVE, _SHARE = (
     0.1,
@@ -141,30 +143,49 @@ def _newton(
     """Newton's method, with the shortest step where the equations are dependent."""
     now, last = start, np.inf
     for _ in range(_NEWTON):
-        equations, jacobian = equations_at(now, clusters, support, region, y)
+        with np.errstate(all="ignore"):  # it may diverge
+            equations, jacobian = equations_at(now, clusters, support, region, y)
         size = float(np.abs(equations).max())
-        if not np.isfinite(size) or size > 1e6:
+        if not size <= _DIVERGED or not np.isfinite(jacobian).all():
             return None
         if size < 1e-15 or (size < 1e-11 and size > 0.5 * last):
             return now
         last = size
-        step = lstsq(jacobian, -equations, cond=1e-12, lapack_driver="gelsy")[0]  # by QR: faster than by SVD
-        now = moved(now, step, clusters, support)
+        now = moved(
+            now, newton_step(equations, jacobian, sizes_of(now, clusters, support)), clusters, support
+        )
     return now if last < 1e-11 else None
+
+
+def newton_step(equations: np.ndarray, jacobian: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """The step for unknowns of these sizes; the shortest, relative to them, where equations are dependent."""
+    scaled = jacobian * sizes
+    rows = np.maximum(np.linalg.norm(scaled, axis=1), np.finfo(float).tiny)
+    found = lstsq(scaled / rows[:, None], -equations / rows, cond=1e-12, lapack_driver="gelsy")
+    return np.asarray(sizes * found[0])
+
+
+def sizes_of(now: Unknowns, clusters: Clusters, support: np.ndarray) -> np.ndarray:
+    """How large the unknowns are, each with others of its kind: of badly scaled inputs they differ widely."""
+    kinds = np.abs(now.multipliers[support]), np.abs(now.amplitudes), np.abs(now.pulls[clusters.held])
+    most = float(max(kind.max(initial=0.0) for kind in kinds[::2]))
+    floors = _SMALL * most, _SMALL * kinds[1].max(), _SMALL * most
+    return np.concatenate([np.maximum(kind, floor) for kind, floor in zip(kinds, floors, strict=True)])
 
 
 def equations_at(
     now: Unknowns, clusters: Clusters, support: np.ndarray, region: Region, y: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The margins of the support less 1, (|v|^2 - 1)/2 of the clusters, the pre-activations at kinks; and
-    their derivatives by the multipliers of the support, the amplitudes and the pulls of the kinks.
+    """The margins of the support less 1, (|v|^2 - 1)/2 of the clusters, v.x_s/|x_s| at kinks; and their
+    derivatives by the multipliers of the support, the amplitudes and the pulls of the kinks.
     """
     gram, p = region.gram, clusters.slopes
     s, (kc, ks) = np.flatnonzero(support), np.nonzero(clusters.held)
     v = directions_of(now, clusters, region, y)
     z = v @ region.x.T
+    lengths = region.lengths[ks]
     equations = np.concatenate(
-        [(y * (now.amplitudes @ (p * z)) - 1)[s], ((v**2).sum(axis=1) - 1) / 2, z[kc, ks]]
+        [(y * (now.amplitudes @ (p * z)) - 1)[s], ((v**2).sum(axis=1) - 1) / 2, z[kc, ks] / lengths]
     )
     weighted = p * now.amplitudes[:, None]
     signed = p * y  # dv_c/dlambda_i = signed x_i
@@ -179,9 +200,9 @@ def equations_at(
         np.where(np.arange(len(p))[:, None] == kc, z[kc, ks], 0.0),
     ]
     bottom = [
-        signed[kc][:, s] * gram[np.ix_(ks, s)],
+        signed[kc][:, s] * gram[np.ix_(ks, s)] / lengths[:, None],
         np.zeros((len(kc), len(p))),
-        np.where(kc[:, None] == kc, gram[np.ix_(ks, ks)], 0.0),
+        np.where(kc[:, None] == kc, gram[np.ix_(ks, ks)], 0.0) / lengths[:, None],
     ]
     return equations, np.block([top, middle, bottom])
 

@@ -13,7 +13,16 @@ flow itself goes on, and after a leap it takes some steps of its own, which let 
 import numpy as np
 
 from rankfall.dynamics.exact import Region, Walk, Weights
-from rankfall.limits._clusters import Clusters, Unknowns, directions_of, equations_at, grouped, moved
+from rankfall.limits._clusters import (
+    Clusters,
+    Unknowns,
+    directions_of,
+    equations_at,
+    grouped,
+    moved,
+    newton_step,
+    sizes_of,
+)
 from rankfall.limits._slow import SlowClock
 
 _NEWTON = 20
@@ -21,6 +30,7 @@ _ALIGNED = 1e-3  # 1 - cos between a neuron with a share and its pull,
 _SHARE = 1e-6  # and the share from which on that counts
 _CHANGE = 0.05  # the most by which multipliers may change in a leap, relative to the largest
 _ROUNDING = 1e-12
+_DIVERGED = 1e6  # equations of Newton's method that are so far from zero
 
 
 def leap(walk: Walk, clock: SlowClock, step: float) -> bool:
@@ -80,23 +90,18 @@ def _implicit_euler(
     lengths = np.linalg.norm(directions_of(start, clusters, region, y), axis=1)
     right = lengths / step
     for _ in range(_NEWTON):
-        equations, jacobian = equations_at(now, clusters, support, region, y)
-        if not np.isfinite(equations).all():
+        with np.errstate(all="ignore"):  # it may diverge
+            equations, jacobian = equations_at(now, clusters, support, region, y)
+        if not np.abs(equations).max() <= _DIVERGED or not np.isfinite(jacobian).all():
             return None
         length = np.sqrt(np.maximum(1 + 2 * equations[middle], 1e-300))
         share, rest = now.amplitudes / before, 1 / step + 1 - length
         equations[middle] = share * length * rest - right
         jacobian[middle] *= (share * (rest - length) / length)[:, None]
-        jacobian[middle, middle] += np.diag(length * rest)
-        jacobian[:s, middle] *= before  # the unknowns are shares, so that the smallest count too
-        jacobian[s + c :, middle] *= before
-        try:
-            change = np.linalg.solve(jacobian, -equations)
-        except np.linalg.LinAlgError:
-            return None
-        size = float(np.abs(equations).max())
-        change[middle] *= before
-        now = moved(now, change, clusters, support)
+        jacobian[middle, middle] += np.diag(length * rest / before)
+        size, sizes = float(np.abs(equations).max()), sizes_of(now, clusters, support)
+        sizes[middle] = before  # so that the smallest shares count too
+        now = moved(now, newton_step(equations, jacobian, sizes), clusters, support)
         if size < 1e-12:
             return now
     return None
