@@ -45,6 +45,7 @@ from rankfall.limits._tangent import Tangent
 _TINY = 1e-60  # neurons do not become smaller than this: they pull on nothing, and their squares underflow
 _EQUAL = 5  # rounds of Newton's method that make margins equal
 _SUPPORT = 1e-9  # pulls below this share of the largest are no support vectors'
+_SETTLED = 0.005  # how far pulls may be from those of the slow flow: about 2/q at a late state
 _RTOL = 1e-8  # of a walk of the slow flow,
 _FIRST = 0.1  # and its first step
 
@@ -52,7 +53,8 @@ _FIRST = 0.1  # and its first step
 def slow_walk(walk: Walk) -> Walk | None:
     """The slow flow from a late state of a walk.
 
-    None if its margins differ so much that neurons cross kinks when they are made equal.
+    None if its pulls are not yet those with which margins grow at one rate, or if its margins differ so much
+    that neurons cross kinks when they are made equal.
     """
     pulls = np.where(dead_of(walk.pull), 0.0, np.abs(walk.present_pulls()))
     weights = walk.weights
@@ -60,7 +62,11 @@ def slow_walk(walk: Walk) -> Walk | None:
         walk.region.copy(), Weights(weights.w.copy(), weights.a.copy(), weights.c), bias=False, decay=0.5
     )
     clock = SlowClock(walk.pull, walk.clock.log_time, motion, tight=pulls > _SUPPORT * pulls.max())
-    if (motion.z * motion.region.side < -motion.touch()).any():
+    if walk.region.slope < 1 and (motion.z * motion.region.side < -motion.touch()).any():
+        return None
+    settled = np.where(clock.dead, 0.0, np.abs(clock.pulls(motion)))
+    settled, pulls = settled / settled.sum(), pulls / pulls.sum()
+    if not np.abs(settled - pulls).max() <= _SETTLED * settled.max():
         return None
     return walk.continued(motion, clock, _RTOL, _FIRST)
 
