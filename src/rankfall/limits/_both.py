@@ -19,7 +19,9 @@ from rankfall.limits._slow import SlowClock, slow_walk
 from rankfall.limits._verdict import Verdict
 
 EARLY = 20.0  # the margin from which on a KKT point is tried,
-LATE = 1e3  # and that up to which the flow itself is followed: an error of about 0.1/q in the shares is left
+LATE = (
+    3e3  # and that up to which the flow itself is followed: an error of the order 1/q in the shares is left
+)
 AGAIN = 1.3  # times the margin, where the slow flow could not begin
 STEADY = 1e-6  # the distance of two KKT points, relative, at margins of which one is four times the other
 AGREED = 1e-6  # 1 - cos between a late state and the limit

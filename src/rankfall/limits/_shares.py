@@ -29,6 +29,7 @@ _NEWTON = 20
 _ALIGNED = 1e-3  # 1 - cos between a neuron with a share and its pull,
 _SHARE = 1e-6  # and the share from which on that counts
 _CHANGE = 0.05  # the most by which multipliers may change in a leap, relative to the largest
+_BENT, _KEPT = 0.05, 1e-3  # the most that it may bend the shares of clusters, of those with such a share
 _ROUNDING = 1e-12
 _DIVERGED = 1e6  # equations of Newton's method that are so far from zero
 
@@ -48,7 +49,11 @@ def leap(walk: Walk, clock: SlowClock, step: float) -> bool:
     shares = np.array([(own[members] ** 2).sum() for members in clusters.members]) / lengths
     start = Unknowns(y * r, shares, pulls[first] * clusters.held)
     found = _implicit_euler(start, clusters, clock.support, region, y, step)
-    if found is None or not _stays(start, found, clusters, np.sign(own[first]), clock, region):
+    if (
+        found is None
+        or step * _turned(start, found, clusters, region, y) > _BENT
+        or not _stays(start, found, clusters, np.sign(own[first]), clock, region)
+    ):
         return False
     v = directions_of(found, clusters, region, y)
     w, a = np.zeros_like(weights.w), np.zeros_like(weights.a)
@@ -105,6 +110,13 @@ def _implicit_euler(
         if size < 1e-12:
             return now
     return None
+
+
+def _turned(start: Unknowns, found: Unknowns, clusters: Clusters, region: Region, y: np.ndarray) -> float:
+    """By how much |v| changes, of the clusters that keep a share: times the step, an error of the shares."""
+    keeps = found.amplitudes > _KEPT * found.amplitudes.max()
+    before, then = (np.linalg.norm(directions_of(at, clusters, region, y), axis=1) for at in (start, found))
+    return float(np.abs(then - before)[keeps].max())
 
 
 def _stays(
