@@ -10,7 +10,21 @@ from importlib.metadata import PackageNotFoundError, version
 from benchmarks import threads
 from benchmarks.table import Row, table
 
-NAMES = ("sun", "flow", "span", "sgd", "many", "exact", "scale", "assess", "real", "kills", "start")
+NAMES = (
+    "sun",
+    "flow",
+    "span",
+    "sgd",
+    "many",
+    "exact",
+    "tables",
+    "both",
+    "scale",
+    "assess",
+    "real",
+    "kills",
+    "start",
+)
 
 
 def machine() -> str:

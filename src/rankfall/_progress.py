@@ -21,10 +21,11 @@ class Progress:
         self._bar: Any = None
         self._terminal = sys.stderr.isatty()
 
-    def update(self, fraction: float, note: str = "") -> None:
-        """Tell that `fraction` of the task is done."""
+    def update(self, fraction: float, note: str = "", at_once: bool = False) -> None:
+        """Tell that `fraction` of the task is done; `at_once`, on a terminal, before something long begins."""
         now = time.monotonic()
-        if not self._enabled or fraction >= 1 or now - self._start < PATIENCE:
+        early = now - self._start < PATIENCE and not (at_once and self._terminal)
+        if not self._enabled or fraction >= 1 or early:
             return
         note = ", ".join(filter(None, [note, self._left(now, fraction)]))
         if self._terminal:

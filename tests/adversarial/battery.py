@@ -127,6 +127,9 @@ def judge(case: Case, steps: int) -> None:
         case.accuse(CRASH, f"a message speaks of {word!r}: {case.reason or limit}")
     if case.verdict in LIMITS:
         _judge_numbers(case)
+        if not p.square and "end" in limit.settings:  # samples stay on the wrong side
+            _judge_rest(case, steps)
+            return
         case.opinion = oracles.opinion(limit, p, steps)
         if case.opinion.word == oracles.CONTRADICTS:
             case.accuse(WRONG, f"{case.opinion.why}: distance {case.opinion.distance:.3g}")
@@ -140,6 +143,10 @@ def _judge_numbers(case: Case) -> None:
     p, limit = case.problem, case.limit
     if p.square:
         for fault in printed.faults_of_end(limit, p):
+            case.accuse(WRONG, fault)
+        return
+    if not limit.multipliers.any():
+        for fault in printed.faults_of_rest(limit, p):
             case.accuse(WRONG, fault)
         return
     faults = printed.faults_of_kkt(limit, p)

@@ -58,6 +58,7 @@ def faults_of_kkt(limit: Limit, problem: Problem) -> list[str]:
     z = w @ x.T
     tiny = TOLERANCE * np.linalg.norm(x, axis=1) * np.linalg.norm(w, axis=1).max()
     margins = y * (a @ np.where(z > 0, z, alpha * z))
+    margins = np.where(silent(limit, problem), 1.0, margins)
     apart = relative(w - a[:, None] * ((p * multipliers * y) @ x), w)
     sums = np.abs(a) @ (np.linalg.norm(w, axis=1)[:, None] * np.linalg.norm(x, axis=1))  # that may cancel
     off = np.maximum(np.abs(margins - 1) - ROUNDING * sums, 0.0)
@@ -79,6 +80,24 @@ def faults_of_kkt(limit: Limit, problem: Problem) -> list[str]:
         conditions["the region is not that of the weights"] = (limit.region * z >= -tiny).all()
         conditions["a kink is not at its kink"] = (np.abs(z) <= tiny)[held].all()
     return [fault for fault, holds in conditions.items() if not holds]
+
+
+def silent(limit: Limit, problem: Problem) -> np.ndarray:
+    """The samples on which, as `limit` says, no neuron is active for ever: no margin is asked of them."""
+    if "end" not in limit.settings or not limit.multipliers.any() or problem.slope > 0:
+        return np.zeros(len(problem.y), dtype=bool)
+    return (limit.region <= 0).all(axis=0)
+
+
+def faults_of_rest(limit: Limit, problem: Problem) -> list[str]:
+    """A rest point at finite weights: do the samples' pulls balance on every neuron?"""
+    w, a = weights(limit, problem)
+    z = w @ problem.inputs.T
+    q = problem.y * (a @ np.where(z > 0, z, problem.slope * z))
+    pulls = np.exp(-q) if problem.loss.startswith("exponential") else 1 / (1 + np.exp(q))
+    wrong = int((q <= 0).sum())
+    faults = [] if f": {wrong} of" in limit.settings["end"] else [f"{wrong} samples are on the wrong side"]
+    return faults + unbalanced(w, problem, problem.y * pulls)
 
 
 def relative(gap: np.ndarray, size: np.ndarray) -> float:
@@ -135,6 +154,16 @@ def faults_of_end(limit: Limit, problem: Problem) -> list[str]:
     w, a = weights(limit, problem)
     z = w @ x.T
     r = y - a @ np.where(z > 0, z, alpha * z)
+    return unbalanced(w, problem, r, a, float(np.abs(a).max() * (np.abs(y) @ np.linalg.norm(x, axis=1))))
+
+
+def unbalanced(
+    w: np.ndarray, problem: Problem, r: np.ndarray, a: np.ndarray | None = None, scale: float | None = None
+) -> list[str]:
+    """Is there a neuron, times a if given, on which the samples' pulls r do not balance?"""
+    x, alpha, z = problem.inputs, problem.slope, w @ problem.inputs.T
+    a = np.ones(len(w)) if a is None else a
+    scale = float(np.abs(r) @ np.linalg.norm(x, axis=1)) if scale is None else scale
     sizes = np.linalg.norm(x, axis=1) * np.linalg.norm(w, axis=1).max()
     worst = 0.0
     for j in range(len(a)):
@@ -145,7 +174,6 @@ def faults_of_end(limit: Limit, problem: Problem) -> list[str]:
             unit = max(np.abs(pulls).max(), np.abs(g).max())
             g = g + pulls @ lsq_linear(pulls / unit, -g / unit, bounds=(alpha, 1.0), tol=1e-14).x
         worst = max(worst, abs(a[j]) * float(np.linalg.norm(g)))
-    scale = np.abs(a).max() * float(np.abs(y) @ np.linalg.norm(x, axis=1))
     return [] if worst <= 1e-7 * scale else [f"the gradient at the end is {worst / scale:.1e}, not 0"]
 
 

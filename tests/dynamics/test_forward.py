@@ -17,7 +17,7 @@ LOSSES = ("exponential", "logistic", "square", "exponential.sum", "logistic.sum"
 
 
 def problem(seed):
-    """A random network on random data, some with noisy labels, equal rows, opposite rows, or whole numbers."""
+    """A random network on random data, some with whole numbers, or opposite or parallel rows."""
     rng = np.random.default_rng(seed)
     n, d, m = int(rng.integers(4, 25)), int(rng.integers(2, 12)), 2 * int(rng.integers(1, 8))
     x = rng.standard_normal((n, d))

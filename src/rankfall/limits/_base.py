@@ -9,7 +9,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from rankfall._progress import progress
+from rankfall._progress import Progress, progress
 from rankfall.certificates import Certificate, Problem, inseparable
 from rankfall.data import Data
 from rankfall.dynamics import Reduction
@@ -150,8 +150,7 @@ class Search:
                 while walk.steps < self.budget and not self.late:
                     if walk.clock.now > FOREVER:
                         raise Stalled("the clock has come to the end of what a double can count")
-                    if walk.compiles:
-                        shown.update(self._done(), LOADING)
+                    self.show_loading(shown)
                     walk.forward(min(PATIENCE, self.budget - walk.steps), walk.clock.now * RETRY or np.inf)
                     shown.update(self._done(), self._note())
                     due = walk.clock.now >= again or walk.steps >= last + PATIENCE
@@ -164,6 +163,11 @@ class Search:
                 self.interrupted = True
             except Stalled as stalled:
                 self.stalled, self.rests = str(stalled), isinstance(stalled, AtRest)
+
+    def show_loading(self, shown: Progress) -> None:
+        """Say so, if the compiled steps are loaded now."""
+        if self.walk.compiles:
+            shown.update(self._done(), LOADING, at_once=True)
 
     def comes_to_rest(self) -> bool:
         """Does nothing move any more, as far as floating point can tell? Then the search ends."""

@@ -1,22 +1,32 @@
 """The search with both layers trained: a KKT point next to a late state, of the flow or of the slow flow."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from rankfall._progress import progress
 from rankfall.certificates import Certificate, Missing, propose_both, rank, stable_rank
-from rankfall.dynamics.exact import Stalled
-from rankfall.limits._base import Search
+from rankfall.dynamics.exact import AtRest, Stalled
+from rankfall.limits._balance import rest_of
+from rankfall.limits._base import FOREVER, RETRY, Search
 from rankfall.limits._clusters import polish
-from rankfall.limits._kkt import Point, residuals
+from rankfall.limits._dead import dark, dead_of, with_walls
+from rankfall.limits._kkt import Point, margins, residuals
 from rankfall.limits._result import Limit
+from rankfall.limits._shares import leap
 from rankfall.limits._slow import SlowClock, slow_walk
 from rankfall.limits._verdict import Verdict
 
 EARLY = 20.0  # the margin from which on a KKT point is tried,
-LATE = 1e4  # and that up to which the flow itself is followed
+LATE = 3e3  # and that up to which the flow itself is followed: an error of order 1/q in the shares is left
+TOGETHER = 20  # steps of the flow after which its state is looked at
+AGAIN = 1.3  # times the margin, where the slow flow could not begin
 STEADY = 1e-6  # the distance of two KKT points, relative, at margins of which one is four times the other
-AGREED = 1e-4  # 1 - cos between a late state and the limit
+AGREED = 1e-6  # 1 - cos between a late state and the limit
+CALM = 5  # steps of the slow flow without event, after which it may leap,
+FIRST, FURTHER, BACK = 5.0, 3.0, 4.0  # how far at first, and by which factors that grows, or shrinks
+AT_REST = 1e-6  # how far a rest point may be, relative to the weights
 
 
 class BothLayers(Search):
@@ -24,31 +34,132 @@ class BothLayers(Search):
 
     def search(self) -> Limit:
         """The limit, followed; or what is known of it."""
-        target, point = EARLY, None
+        target, late, point = EARLY, LATE, None
         missing: tuple[str, ...] = ("the data are not separated yet",)
-        for _ in self.stretches():
-            smallest = float(self.margins().min())
-            if smallest <= 0 and self.comes_to_rest():
-                break
-            if smallest < target:
-                continue
-            target = 4 * smallest
-            point, missing = self._next_point(point, smallest)
-            if not missing or smallest > LATE:
-                break
-        smallest = float(self.margins().min())
-        if smallest <= 0:
-            return self.undecided()
-        if target == EARLY:
+        for calm in self._steps():
+            self._mark_dead()
+            smallest = self._smallest()
+            if smallest <= 0 and calm and self._rests():
+                return self._at_rest()
+            if smallest >= late:
+                late = AGAIN * smallest
+                if self._slows_down():
+                    break
+            if smallest >= target:
+                target = 4 * smallest
+                point, missing = self._next_point(point, smallest)
+                if not missing:
+                    break
+        if isinstance(self.walk.clock, SlowClock):
+            if not self.interrupted:
+                point, missing = self._slow_flow(self.walk.clock, point, missing)
+        elif (smallest := self._smallest()) <= 0:
+            return self._at_rest() if self.rests and self._rests() else self.undecided()
+        elif target == EARLY:
             missing = (f"the smallest margin is {smallest:.3g}, and a late state has {EARLY:g} or more",)
-        if missing and smallest > LATE and not self.interrupted:
-            point, missing = self._slow_flow(point, missing)
         if point is None:
             return self.undecided(missing)
+        if self._dead.any():
+            return self._partly(point, missing)
         if missing:
             return self.margin_limit(point, Verdict.NOT_DECIDED, (*missing, *self.spent()), self._more(point))
         document, more = self._proved(point)
         return self.margin_limit(point, Verdict.FOLLOWED, (), self._more(point) | more, document=document)
+
+    # On the way
+
+    def _steps(self) -> Iterator[bool]:
+        """Walk on, with the present walk and those that take its place: many steps of the flow itself at a
+        time, or one of the slow flow. Tells whether the last step was without event.
+        """
+        with progress("limit", self.show) as shown:
+            try:
+                while self.walk.steps < self.budget and not self.late:
+                    if self.walk.clock.now > FOREVER:
+                        raise Stalled("the clock has come to the end of what a double can count")
+                    if isinstance(self.walk.clock, SlowClock):
+                        calm = not self.walk.advance().hits
+                    else:
+                        self.show_loading(shown)
+                        self.walk.forward(min(TOGETHER, self.budget - self.walk.steps))
+                        calm = self.walk.calm
+                    shown.update(self._done(), self._note())
+                    yield calm
+            except KeyboardInterrupt:
+                self.interrupted = True
+            except Stalled as stalled:
+                self.stalled, self.rests = str(stalled), isinstance(stalled, AtRest)
+
+    @property
+    def _dead(self) -> np.ndarray:
+        return dead_of(self.walk.pull)
+
+    def _smallest(self) -> float:
+        """The smallest margin of a sample that is not dead."""
+        return float(self.margins()[~self._dead].min())
+
+    def _mark_dead(self) -> None:
+        """Go on without the samples that are dead, once all others have large margins; and wake them."""
+        now, dead = dark(self.walk), self._dead
+        if dead.any() and not (dead <= now).all():
+            self.walk = with_walls(self.walk, dead & now)
+        elif (now > dead).any() and not now.all() and self.margins()[~now].min() > EARLY / 2:
+            self.walk = with_walls(self.walk, now)
+
+    def _rests(self) -> bool:
+        """Do the pulls of the samples balance on every neuron, at weights that stay as they are?"""
+        if not self.comes_to_rest():
+            return False
+        rest = rest_of(self.walk)
+        return rest.gradient <= self.tol and rest.distance <= AT_REST
+
+    # Ends at which samples stay on the wrong side
+
+    def _at_rest(self) -> Limit:
+        """The end of a flow that comes to rest at finite weights."""
+        rest, q, weights = rest_of(self.walk), self.margins(), self.walk.weights
+        wrong = int((self.samples.each(q) <= 0).sum())
+        with np.errstate(over="ignore"):
+            loss = float(np.exp(self.walk.pull.log_loss(self.walk.outputs)))
+        return self.finish(
+            verdict=Verdict.FOLLOWED,
+            missing=(),
+            network=self.lifted(weights.w, weights.a, weights.c, still=True),
+            multipliers=np.zeros(len(self.samples.where)),
+            margins=self.samples.each(q),
+            residuals={"gradient": rest.gradient},
+            region=self.walk.region,
+            slopes=rest.slopes,
+            more={
+                "end": f"rest point: {wrong} of {len(self.samples.where)} samples are misclassified",
+                "loss_at_end": loss,
+                "distance": rest.distance,
+            },
+        )
+
+    def _partly(self, point: Point, missing: tuple[str, ...]) -> Limit:
+        """The limit direction where some samples are dead: that of the margins of the others."""
+        dead, region, y = self._dead, self.walk.region, self.walk.pull.y
+        found = residuals(point, region.x, y, region.slope, True, dead)
+        if not missing and not found.largest <= self.tol:
+            missing = (f"a residual is above the tolerance {self.tol:g}",)
+        silent = int(self.samples.each(dead).sum())
+        q = np.where(dead, 0.0, margins(point, region.x, y, region.slope))
+        end = (
+            f"{silent} of {len(self.samples.where)} samples are never classified: no neuron is active on "
+            "them. The margins of the others grow for ever, and this is the limit of their directions"
+        )
+        return self.finish(
+            verdict=Verdict.NOT_DECIDED if missing else Verdict.FOLLOWED,
+            missing=(*missing, *self.spent()) if missing else (),
+            network=self.lifted(point.w, point.a),
+            multipliers=self.samples.shared(point.multipliers),
+            margins=self.samples.each(q),
+            residuals=vars(found).copy(),
+            region=region,
+            slopes=point.slopes,
+            more={"end": end} | self._more(point),
+        )
 
     def _proved(self, point: Point) -> tuple[dict[str, Any] | None, dict[str, Any]]:
         """The certificate that this is a KKT point; without one, why not."""
@@ -63,19 +174,33 @@ class BothLayers(Search):
         followed = {"the flow": "comes to this point", "1 - cos of the last state": self._angle(point)}
         return Certificate.of(problem, found, claims, followed=followed).document, {}
 
+    def _slows_down(self) -> bool:
+        """Go over to the slow flow, if it can begin at the present state."""
+        try:
+            slow = slow_walk(self.walk)
+        except Stalled:
+            return False
+        if slow is None:
+            return False
+        self._log_margin = float(np.log(self._smallest()))
+        self.walk = slow
+        self.route = f"exact flow to margins of {np.exp(self._log_margin):.3g}, then the slow flow"
+        return True
+
     def _slow_flow(
-        self, point: Point | None, missing: tuple[str, ...]
+        self, clock: SlowClock, point: Point | None, missing: tuple[str, ...]
     ) -> tuple[Point | None, tuple[str, ...]]:
         """The KKT point to which the slow flow leads, and what is missing."""
-        try:
-            self.walk, target = slow_walk(self.walk), 0.0
-        except Stalled as stalled:
-            self.stalled = str(stalled)
-            return point, missing
-        self.route = f"exact flow to margins of {LATE:g}, then the slow flow"
-        for _ in self.stretches():
-            if self.walk.clock.now >= target:
-                target = self.walk.clock.now + 5.0
+        target, calm, far = 0.0, 0, FIRST
+        for without_event in self._steps():
+            calm = calm + 1 if without_event else 0
+            if calm >= CALM:
+                gone = leap(self.walk, clock, far)
+                calm, far = 0, far * FURTHER if gone else max(far / BACK, 1.0)
+            if not (self._dead <= dark(self.walk)).all():
+                return None, ("a dead sample wakes at margins that are beyond the flow itself",)
+            if clock.now >= target:
+                target = RETRY * clock.now + FIRST
                 point, missing = self._next_point(point, 1.0)
                 if not missing:
                     break
@@ -84,14 +209,14 @@ class BothLayers(Search):
     def _next_point(self, last: Point | None, smallest: float) -> tuple[Point | None, tuple[str, ...]]:
         """The KKT point next to the present state, and what is missing to make it the limit."""
         walk = self.walk
-        point = polish(walk.weights, walk.region, walk.present_pulls(), walk.pull.y, smallest)
+        point = polish(walk.weights, walk.region, walk.present_pulls(), walk.pull.y, smallest, self._dead)
         if point is None:
             return None, ("there is no KKT point next to the present state",)
         return point, self._missing(point, last)
 
     def _missing(self, point: Point, last: Point | None) -> tuple[str, ...]:
         walk = self.walk
-        worst = residuals(point, walk.region.x, walk.pull.y, walk.region.slope, True).largest
+        worst = residuals(point, walk.region.x, walk.pull.y, walk.region.slope, True, self._dead).largest
         if not worst <= self.tol:
             return (f"the KKT point next to the present state has a residual of {worst:.1e}",)
         v = walk.region.pulls(walk.pull.y * point.multipliers) @ walk.region.x
@@ -120,7 +245,7 @@ class BothLayers(Search):
             "stays": "followed: every neuron that is not in the limit loses",
         }
         slow = isinstance(self.walk.clock, SlowClock)
-        return more | ({"log_margin": float(np.log(LATE) + self.walk.clock.now)} if slow else {})
+        return more | ({"log_margin": float(self._log_margin + self.walk.clock.now)} if slow else {})
 
 
 def _apart(one: Point, other: Point) -> float:

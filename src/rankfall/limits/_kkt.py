@@ -59,8 +59,13 @@ def margins(point: Point, x: np.ndarray, y: np.ndarray, slope: float) -> np.ndar
     return y * (point.a @ np.where(z > 0, z, slope * z))
 
 
-def residuals(point: Point, x: np.ndarray, y: np.ndarray, slope: float, both: bool) -> Residuals:
-    """The residuals of the KKT conditions; `both`: the second layer is trained too."""
+def residuals(
+    point: Point, x: np.ndarray, y: np.ndarray, slope: float, both: bool, dead: np.ndarray | None = None
+) -> Residuals:
+    """The residuals of the KKT conditions; `both`: the second layer is trained too.
+
+    Of `dead` samples no margin is asked: all outputs on them are to be zero instead.
+    """
     w, a, multipliers, slopes = point.w, point.a, point.multipliers, point.slopes
     z = w @ x.T
     pulls = slopes * (multipliers * y)
@@ -70,6 +75,8 @@ def residuals(point: Point, x: np.ndarray, y: np.ndarray, slope: float, both: bo
         rest += ((a - (pulls * z).sum(axis=1)) ** 2).sum()
         size += (a**2).sum()
     q = margins(point, x, y, slope)
+    if dead is not None:
+        q = np.where(dead, 1 + q, q)
     lengths = np.linalg.norm(x, axis=1) * np.linalg.norm(w, axis=1).max()
     lengths = np.where(lengths > 0, lengths, 1.0)
     wrong = np.where(z > 0, slopes != 1, slopes != slope) & (z != 0)

@@ -22,7 +22,6 @@ import numpy as np
 
 from rankfall.data import hard_margin_of_gram
 from rankfall.dynamics.exact import (
-    NODES,
     SWEEPS,
     TOUCH,
     Bilinear,
@@ -33,7 +32,6 @@ from rankfall.dynamics.exact import (
     Path,
     Piece,
     Pull,
-    Region,
     Solved,
     Stalled,
     Walk,
@@ -41,19 +39,35 @@ from rankfall.dynamics.exact import (
     Weights,
     What,
 )
+from rankfall.limits._dead import dead_of
+from rankfall.limits._tangent import Tangent
 
 _TINY = 1e-60  # neurons do not become smaller than this: they pull on nothing, and their squares underflow
 _EQUAL = 5  # rounds of Newton's method that make margins equal
 _SUPPORT = 1e-9  # pulls below this share of the largest are no support vectors'
+_SETTLED = 0.005  # how far pulls may be from those of the slow flow: about 2/q at a late state
 _RTOL = 1e-8  # of a walk of the slow flow,
 _FIRST = 0.1  # and its first step
 
 
-def slow_walk(walk: Walk) -> Walk:
-    """The slow flow from a late state of a walk."""
-    pulls = np.abs(walk.present_pulls())
-    motion = Bilinear(walk.region.copy(), walk.weights, bias=False, decay=0.5)
+def slow_walk(walk: Walk) -> Walk | None:
+    """The slow flow from a late state of a walk.
+
+    None if its pulls are not yet those with which margins grow at one rate, or if its margins differ so much
+    that neurons cross kinks when they are made equal.
+    """
+    pulls = np.where(dead_of(walk.pull), 0.0, np.abs(walk.present_pulls()))
+    weights = walk.weights
+    motion = Bilinear(
+        walk.region.copy(), Weights(weights.w.copy(), weights.a.copy(), weights.c), bias=False, decay=0.5
+    )
     clock = SlowClock(walk.pull, walk.clock.log_time, motion, tight=pulls > _SUPPORT * pulls.max())
+    if walk.region.slope < 1 and (motion.z * motion.region.side < -motion.touch()).any():
+        return None
+    settled = np.where(clock.dead, 0.0, np.abs(clock.pulls(motion)))
+    settled, pulls = settled / settled.sum(), pulls / pulls.sum()
+    if not np.abs(settled - pulls).max() <= _SETTLED * settled.max():
+        return None
     return walk.continued(motion, clock, _RTOL, _FIRST)
 
 
@@ -66,7 +80,8 @@ class SlowClock(Clock):
 
     def __init__(self, pull: Pull, log_time: float, motion: Motion, tight: np.ndarray):
         super().__init__(pull, log_time)
-        self.support = self._support_among(tight, motion)
+        self.dead = dead_of(pull)
+        self.support = self._support_among(tight & ~self.dead, motion)
         self._to_margin_one(motion)
 
     def log_time_at(self, piece: Piece, theta: float) -> float:
@@ -76,24 +91,33 @@ class SlowClock(Clock):
     # The pulls
 
     def pulls(self, motion: Motion) -> np.ndarray:
-        """The pulls r of the samples."""
-        return self._pulls(motion.region, motion.weights.w, motion.weights.a)
+        """The pulls r of the samples: y lambda, with K lambda = 1 on the support."""
+        tangent = Tangent(motion.region, self.support, self.pull.y)
+        return self._with_dead(tangent.pulls(motion.z[None], motion.weights.a[None]))[0]
 
-    def _pulls(self, region: Region, w: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """y lambda, with K lambda = 1 on the support: all its margins grow at one rate."""
-        s, y = self.support, self.pull.y
-        kernel = region.tangent_kernel(w, a)[np.ix_(s, s)]
-        pulls = np.zeros(len(y))
-        pulls[s] = np.linalg.lstsq(kernel, y[s], rcond=1e-12)[0]
-        return pulls
+    def _with_dead(self, r: np.ndarray) -> np.ndarray:
+        """The pulls with those of dead samples, which only hold neurons at their kinks."""
+        r[:, self.dead] = self.pull(np.zeros(len(self.dead)))[self.dead]
+        return r
+
+    @property
+    def outside(self) -> np.ndarray:
+        """The samples with larger margins."""
+        return np.asarray(~self.support & ~self.dead)
+
+    def leap(self, motion: Motion, step: float) -> None:
+        """Go this far at once, to a state that the motion has come to."""
+        self.now += step
+        self._to_margin_one(motion)
 
     def solve(self, path: Path, f: np.ndarray, r: np.ndarray) -> tuple[Solved | None, float]:
         """The outputs and pulls at the nodes: the pulls follow from the weights there, sweep by sweep."""
         assert isinstance(path, BilinearPath)
+        tangent = Tangent(path.region, self.support, self.pull.y)
         path.guess(r)
         last = np.inf
         for sweep in range(SWEEPS):
-            r = np.array([self._pulls(path.region, path.w[k], path.a[k]) for k in range(len(NODES))])
+            r = self._with_dead(tangent.pulls(path.z, path.a))
             f = path.respond(r)
             if not np.isfinite(path.change):
                 return None, sweep + 1
@@ -109,7 +133,7 @@ class SlowClock(Clock):
     def watched(self, f: np.ndarray, r: np.ndarray) -> Iterator[Watched]:
         """The multipliers of support vectors, and how much larger the margins of other samples are."""
         q = self.pull.y * f
-        inside, outside = np.flatnonzero(self.support), np.flatnonzero(~self.support)
+        inside, outside = np.flatnonzero(self.support), np.flatnonzero(self.outside)
         multipliers = (self.pull.y * r)[:, inside].T
         slack = TOUCH * np.abs(r).max() * np.ones(len(inside))
         yield Watched(multipliers, slack, np.full(len(inside), -1), inside, What.LEAVE)

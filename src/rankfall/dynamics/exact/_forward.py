@@ -108,6 +108,11 @@ class Forward:
             log_loss=np.zeros(orders),
         )
 
+    @property
+    def calm(self) -> bool:
+        """Was the last step without event?"""
+        return bool(self.state.clock[4] > 0)
+
     def snapshot(self) -> "Snapshot":
         """Where the walk is."""
         walk = self.walk

@@ -9,6 +9,7 @@ from rankfall.dynamics.exact._clock import Clock, LossClock, TimeClock
 from rankfall.dynamics.exact._collocation import STAGES, at
 from rankfall.dynamics.exact._events import AtRest, Hit, Stalled, Why
 from rankfall.dynamics.exact._motion import ROUNDING, Motion, Path
+from rankfall.dynamics.exact._pull import Pull
 from rankfall.dynamics.exact._regions import Region, Weights
 from rankfall.dynamics.exact._step import Piece, Solved, reach_of
 from rankfall.dynamics.exact._switching import Switching
@@ -78,7 +79,7 @@ class Walk:
         self._next, self._calm = first, 0.0
         self._strides = Strides()
         self._twin: Forward | None = None
-        plain = type(clock) in (LossClock, TimeClock)
+        plain = type(clock) in (LossClock, TimeClock) and type(self.pull) is Pull
         self._plain = plain and self.region.slope < 1 and not getattr(motion, "decay", 0.0)
 
     def begin(self) -> "Walk":
@@ -150,6 +151,11 @@ class Walk:
         """Does the next call of `forward` load the compiled twin?"""
         return self._twin is None and self._plain and self.steps >= FIRST
 
+    @property
+    def calm(self) -> bool:
+        """Was the last step without event?"""
+        return self._calm > 0
+
     def forward(
         self, steps: int, most: float = np.inf, log_loss: float = -np.inf, log_time: float = np.inf
     ) -> None:
@@ -179,7 +185,7 @@ class Walk:
                 self._next, self._calm = first, 0.0
                 self._strides.begin(0.0)
                 continue
-            self._calm = 0.0 if hits else self._next
+            self._calm = self._next if self._twin.calm else 0.0
             if hits:
                 self.switching.switch(hits)
             elif why is Why.STIFF:
