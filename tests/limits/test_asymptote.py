@@ -175,7 +175,7 @@ def test_the_flow_never_moves_away_from_the_half_line(seed):
         walk.advance()
         distances.append(multipliers_and_distance(walk, data)[1])
     assert distances[0] > 1e-3
-    assert (np.diff(distances) <= 1e-11).all()
+    assert (np.diff(distances) <= 1e-10).all()  # the tolerance of the walk
     assert distances[-1] < 1e-8
 
 

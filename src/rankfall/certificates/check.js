@@ -32,7 +32,7 @@
   const UNKNOWNS = { "first layer": 200000, "both layers": 1000 }; // multipliers, kinks and amplitudes
   const COUPLED = 5000; // unknowns whose equations are looked at as a whole
   const MEMORY = 2 ** 33; // bits that a matrix may take
-  const WORK = 2 ** 34; // bits that an elimination may multiply
+  const WORK = 2 ** 42; // products of bits in an elimination
 
   /* A matrix must not take more than a gigabyte: 300 bits and its own for each entry. */
   function affordable(entries, size) {
@@ -1439,18 +1439,19 @@
 
   /* The rank of W without biases is r. It is that of t without biases. At least r: by elimination modulo a
      prime if the point is exact; else N of r groups, scaled, has no eigenvalue below tau, and tau is above
-     its error. At most r: the number of support vectors or features, elimination if that is not too much
-     work, or `rankAtMost`. */
+     its error. At most r: the number of groups, support vectors or features, elimination if that is not too
+     much work, or `rankAtMost`. */
   function rank(p, point, errors, claim) {
     const r = claim.rank;
-    let highest = Math.min(point.support.length, p.d);
+    let highest = Math.min(point.t.length, point.support.length, p.d);
     let shown;
     if (errors.exact) {
       const bias = point.mu.map((row) => (p.bias ? dot(p.y, row) * p.below : 0n));
       const t = point.t.map((row, g) => row.map((value) => value - bias[g]));
       shown = rankOf(t, PRIME) >= r;
-      const work = (r + 1) ** 2 * t.length * p.n * bits(largest(t));
-      if (shown && work < WORK) highest = rankOf(t, 0n, r);
+      const longest = (r + 1) * bits(largest(t)); // as minors are
+      const work = (r + 1) * t.length * p.n * longest ** 2;
+      if (shown && r < highest && work < WORK) highest = rankOf(t, 0n, r);
     } else {
       const groups = claim.groups ?? [];
       expect(groups.length === r && groups.every((g) => g < point.t.length), `'groups' must be ${r} groups.`);

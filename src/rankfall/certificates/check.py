@@ -40,7 +40,7 @@ FORMAT = "rankfall certificate"
 FIRST, BOTH = "first layer", "both layers"  # which of them are trained
 UNKNOWNS = {FIRST: 200_000, BOTH: 1_000}  # multipliers, kinks and amplitudes
 COUPLED = 5_000  # unknowns whose equations are looked at as a whole
-MEMORY, WORK = 2**33, 2**34  # bits that a matrix may take, and bits that an elimination may multiply
+MEMORY, WORK = 2**33, 2**42  # bits that a matrix may take, and products of bits in an elimination
 Data = tuple[Sequence[Sequence[float]], Sequence[float]]
 
 
@@ -1101,10 +1101,10 @@ def rank(p: Problem, point: Point, errors: Errors, claim: dict[str, Any]) -> tup
     """The rank of W without biases is r. It is that of t (groups x samples) without biases.
 
     At least r: by elimination modulo a prime, if the point is exact; else the matrix N of r groups has no
-    eigenvalue below tau, which is more than its error. At most r: the number of support vectors or of
-    features, elimination if that is not too much work, or `rank_at_most`.
+    eigenvalue below tau, which is more than its error. At most r: the number of groups, of support vectors or
+    of features, elimination if that is not too much work, or `rank_at_most`.
     """
-    r, groups, most = claim["rank"], claim.get("groups", []), min(len(point.support), p.d)
+    r, groups, most = claim["rank"], claim.get("groups", []), min(len(point.t), len(point.support), p.d)
     if errors.mu:
         expect(len(groups) == r and max(groups, default=0) < len(point.t), f"'groups' must be {r} groups.")
         N, error = inner_products(p, point, errors)
@@ -1117,8 +1117,8 @@ def rank(p: Problem, point: Point, errors: Errors, claim: dict[str, Any]) -> tup
         biases = [dot(p.y, row) * p.bias * 4**p.sx for row in point.mu]
         t = [[value - bias for value in row] for row, bias in zip(point.t, biases, strict=True)]
         shown = eliminate([[value % PRIME for value in row] for row in t], PRIME) >= r
-        longest = max(abs(value) for row in t for value in row).bit_length()
-        if shown and (r + 1) ** 2 * len(t) * p.n * longest < WORK:
+        longest = (r + 1) * max(abs(value) for row in t for value in row).bit_length()  # as minors are
+        if shown and r < most and (r + 1) * len(t) * p.n * longest**2 < WORK:
             most = eliminate(t, enough=r)
     demand(shown, f"the rank is not shown to be at least {r}.")
     demand(r >= most or r >= rank_at_most(point), f"the rank is not shown to be at most {r}.")

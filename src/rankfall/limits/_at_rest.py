@@ -10,7 +10,7 @@ from rankfall.certificates import Certificate, Missing
 from rankfall.dynamics.exact import Region
 from rankfall.limits._base import Search
 from rankfall.limits._endpoint import subgradient
-from rankfall.limits._error import SAFE, TWINS, Error
+from rankfall.limits._error import LONG, SAFE, TWINS, Error
 from rankfall.limits._proof import RestProof, prove_rest
 from rankfall.limits._rest import RestPoint, derivatives, rest_point
 from rankfall.limits._result import Limit
@@ -32,12 +32,27 @@ class RestSearch(Search):
     def run_error(self, room: float) -> float:
         """The error of the run by a second one; by better ones until it is far below the room."""
         while True:
-            second = self._error = self._error or Error(self.new_walk(self._twins.pop(0)))
+            second = self._second_run()
             with progress("limit", self.show) as shown:
                 distance = second.at(self.walk, self.deadline, shown)
             if distance <= SAFE * room or not self._twins or not distance <= 1e3 * room or self.late:
                 return distance
+            self.close()
             self._error = None  # a better estimate, that is
+
+    def _second_run(self) -> Error:
+        self._error = self._error or Error(self.new_walk(self._twins.pop(0)))
+        return self._error
+
+    def on_the_way(self) -> None:
+        """A long run is worth a second one beside it."""
+        if self.walk.steps >= LONG and not self.both:
+            self._second_run().beside(self.walk)
+
+    def close(self) -> None:
+        """The second run ends with the first."""
+        if self._error is not None:
+            self._error.end()
 
     def candidate(self, near: np.ndarray | None) -> RestPoint | None:
         """The minimum next to the present state, if there is one."""

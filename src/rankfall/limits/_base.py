@@ -25,7 +25,8 @@ from rankfall.trajectory import versions
 
 RETRY = 1.2  # the certificate is tried again when the clock has grown by this factor,
 PATIENCE = 50  # or after so many steps,
-SPARING = 1.1  # but not before the steps have grown by this factor: a certificate costs as much as many steps
+SPARING = 1.1  # but not before the steps have grown by this factor: a certificate costs as much as many steps;
+LATER = 2.0  # or the clock by this one: late steps are long
 LOADING = "loading the compiled steps; the first time, they are compiled, which takes a minute"
 SHARE, SWIFT = 0.5, 2.0  # of the time so far, and seconds besides, that certificates may have taken
 RTOL = 1e-10  # of the exact flow
@@ -103,6 +104,11 @@ class Search:
         except KeyboardInterrupt:  # within a certificate; while walking, the search ends it in its own way
             self.interrupted = True
             return self.undecided()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End what was begun beside the search."""
 
     def search(self) -> Limit:
         """The limit."""
@@ -143,7 +149,7 @@ class Search:
 
     def stretches(self) -> Iterator[None]:
         """Stretches of the walk after which a certificate is worth trying."""
-        walk, again, last = self.walk, 0.0, 0
+        walk, clock, last = self.walk, 0.0, 0
         began, tried = time.monotonic(), 0.0  # certificates do not take longer than the walk between them
         with progress("limit", self.show) as shown:
             try:
@@ -151,18 +157,24 @@ class Search:
                     if walk.clock.now > FOREVER:
                         raise Stalled("the clock has come to the end of what a double can count")
                     self.show_loading(shown)
-                    walk.forward(min(PATIENCE, self.budget - walk.steps), walk.clock.now * RETRY or np.inf)
+                    some = min(PATIENCE, self.budget - walk.steps) if walk.clock.now else 1
+                    walk.forward(some, walk.clock.now * RETRY or np.inf)
                     shown.update(self._done(), self._note())
-                    due = walk.clock.now >= again or walk.steps >= last + PATIENCE
+                    self.on_the_way()
+                    due = walk.clock.now >= RETRY * clock or walk.steps >= last + PATIENCE
+                    worth = walk.clock.now >= LATER * clock or walk.steps >= SPARING * last
                     now = time.monotonic()
-                    if due and walk.steps >= SPARING * last and tried <= SHARE * (now - began) + SWIFT:
-                        again, last = walk.clock.now * RETRY, walk.steps
+                    if due and worth and tried <= SHARE * (now - began) + SWIFT:
+                        clock, last = walk.clock.now, walk.steps
                         yield
                         tried += time.monotonic() - now
             except KeyboardInterrupt:
                 self.interrupted = True
             except Stalled as stalled:
                 self.stalled, self.rests = str(stalled), isinstance(stalled, AtRest)
+
+    def on_the_way(self) -> None:
+        """Do what is to be done beside the walk."""
 
     def show_loading(self, shown: Progress) -> None:
         """Say so, if the compiled steps are loaded now."""

@@ -21,7 +21,7 @@ from numba import njit
 
 from rankfall.dynamics.exact._events import Why
 
-ORDER = 14  # of the series, at the most
+ORDER = 20  # of the series, at the most
 LEAST = 2  # orders that are always taken: the last two tell how long the step may be
 LUCK = 1.5  # times what the order before the last allows
 FRESH = 16  # steps after which outputs and their rates are computed anew from the weights
@@ -52,10 +52,12 @@ for _row in range(1, ORDER + 1):
 class Setting(NamedTuple):
     """What does not change: inputs x (n, k), targets, loss, slope; `mated`: inputs on one line with others.
 
+    `across` are the inputs (k, n), so that loops go along the samples.
     `both`: the second layer is trained, too; `bias`: so is that of the output.
     """
 
     x: np.ndarray
+    across: np.ndarray
     lengths: np.ndarray
     mated: np.ndarray
     y: np.ndarray
@@ -174,9 +176,8 @@ def _next_pulls(setting, series, o):  # type: ignore[no-untyped-def]
             r[o + 1, i] = -setting.weight * setting.often[i] * f[o + 1, i]
         return
     mean = 0.0
-    for s in range(o + 1):
-        for i in range(n):
-            mean += p[s, i] * (o - s + 1) * y[i] * f[o - s + 1, i]
+    for s in range(o + 1):  # of p y f', and p y is r
+        mean += (o - s + 1) * np.dot(r[s], f[o - s + 1])
     for i in range(n):
         d[o, i] = mean
         p[o + 1, i] = 0.0
@@ -207,14 +208,14 @@ def _next_pulls(setting, series, o):  # type: ignore[no-untyped-def]
 
 @compiled
 def _outputs(setting, state, weighted, room, f):  # type: ignore[no-untyped-def]
-    """f_i = x_i . sum_j P_ji (a_j w_j), without the bias."""
-    np.dot(state.slopes.T, weighted, room)
-    n, k = setting.x.shape
+    """f_i = x_i . sum_j P_ji (a_j w_j), without the bias; `weighted` are the a_j w_j (k, m)."""
+    np.dot(weighted, state.slopes, room)
+    k, n = setting.across.shape
     for i in range(n):
-        value = 0.0
-        for dim in range(k):
-            value += setting.x[i, dim] * room[i, dim]
-        f[i] = value
+        f[i] = 0.0
+    for dim in range(k):
+        for i in range(n):
+            f[i] += setting.across[dim, i] * room[dim, i]
 
 
 @compiled
@@ -240,7 +241,7 @@ def _derivatives(setting, state, series, o, h, room, weighted, known):  # type: 
 
     `known`: g, the pulls of the kinks held and the rates of the outputs come from the step before.
     """
-    x, (n, k), m = setting.x, setting.x.shape, len(state.a)
+    (n, k), m = setting.x.shape, len(state.a)
     r, g, w, a = series.r[o], series.g[o], series.w, series.a
     if known:
         for j in range(m):
@@ -249,11 +250,13 @@ def _derivatives(setting, state, series, o, h, room, weighted, known):  # type: 
             for s in range(state.holding[j]):
                 series.held[o, j, s] = state.held[j, s]
     else:
-        for i in range(n):
-            for dim in range(k):
-                room[i, dim] = r[i] * x[i, dim]
-        np.dot(state.slopes, room, g)
+        for dim in range(k):
+            for i in range(n):
+                room[dim, i] = r[i] * setting.across[dim, i]
+        np.dot(room, state.slopes.T, weighted)
         for j in range(m):
+            for dim in range(k):
+                g[j, dim] = weighted[dim, j]
             if state.holding[j]:
                 _slide(state, j, g[j], series.held[o, j])
     part = h / (o + 1)
@@ -261,7 +264,7 @@ def _derivatives(setting, state, series, o, h, room, weighted, known):  # type: 
         if not setting.both:
             for dim in range(k):
                 w[o + 1, j, dim] = part * state.a[j] * g[j, dim]
-                weighted[j, dim] = state.a[j] * w[o + 1, j, dim]
+                weighted[dim, j] = state.a[j] * w[o + 1, j, dim]
             continue
         for dim in range(k):
             w[o + 1, j, dim] = 0.0
@@ -275,10 +278,10 @@ def _derivatives(setting, state, series, o, h, room, weighted, known):  # type: 
         a[o + 1, j] *= part
         for dim in range(k):
             w[o + 1, j, dim] *= part
-            weighted[j, dim] = 0.0
+            weighted[dim, j] = 0.0
         for s in range(o + 2):
             for dim in range(k):
-                weighted[j, dim] += a[s, j] * w[o + 1 - s, j, dim]
+                weighted[dim, j] += a[s, j] * w[o + 1 - s, j, dim]
     if setting.bias:
         total = 0.0
         for i in range(n):
@@ -340,7 +343,7 @@ def _expand(setting, state, series, h, rtol, room, weighted):  # type: ignore[no
         series.a[0, j] = state.a[j]
         for dim in range(k):
             series.w[0, j, dim] = state.w[j, dim]
-            weighted[j, dim] = state.a[j] * state.w[j, dim]
+            weighted[dim, j] = state.a[j] * state.w[j, dim]
     series.c[0] = state.c[0]
     known = 0 < state.age[0] < FRESH
     if known:
@@ -469,7 +472,8 @@ def _first_kink(setting, state, series, order, theta, rooms):  # type: ignore[no
                 bend += np.sqrt(square) * power
             power *= best
         size = max(state.sizes[j], 1e-300)
-        if state.way[j] + reach + bend >= state.gap[j] - TOUCH * size:
+        moves = reach + bend > 0  # else it meets no kink, wherever rounding has left it
+        if moves and state.way[j] + reach + bend >= state.gap[j] - TOUCH * size:
             np.dot(x, state.w[j], z)
             np.dot(x, series.w[1, j], v)
             gap = np.inf
@@ -783,11 +787,12 @@ def _land(setting, state, series, order, theta):  # type: ignore[no-untyped-def]
             state.w[j, dim] = value
             own += value**2
         state.way[j] += reach
-        own = np.sqrt(own)
-        if own <= 1e-15 * (state.sizes[j] + reach):
-            for dim in range(k):
-                state.w[j, dim] = 0.0
-        state.sizes[j] = max(own, 1e-2 * (state.sizes[j] + reach))
+        if reach > 0:
+            own = np.sqrt(own)
+            if own <= 1e-15 * (state.sizes[j] + reach):
+                for dim in range(k):
+                    state.w[j, dim] = 0.0
+            state.sizes[j] = max(own, 1e-2 * (state.sizes[j] + reach))
         if setting.both:
             value = 0.0
             for o in range(order, -1, -1):
@@ -859,7 +864,7 @@ def advance(setting, state, log, series, rtol, steps, most, log_loss, log_time, 
     it ends, the steps taken, the orders computed, and the hit that it did not decide.
     """
     n, k = setting.x.shape
-    m, room, weighted = len(state.a), np.empty((n, k)), np.empty(state.w.shape)
+    m, room, weighted = len(state.a), np.empty((k, n)), np.empty((k, len(state.a)))
     rooms = (
         np.empty(n),
         np.empty(n),

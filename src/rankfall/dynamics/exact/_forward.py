@@ -47,6 +47,7 @@ class Forward:
         (m, n), k = region.side.shape, region.x.shape[1]
         self.setting = compiled.Setting(
             x=np.array(region.x, order="C"),
+            across=np.array(region.x.T, order="C"),
             lengths=np.array(region.lengths),
             mated=_on_one_line_with_others(region),
             y=np.array(pull.y, dtype=float),

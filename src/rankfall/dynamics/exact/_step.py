@@ -18,7 +18,7 @@ Solved = tuple[np.ndarray, np.ndarray]  # the outputs and the pulls at the nodes
 SWEEPS = 25  # of the iteration for one step
 STIFF = 1.0  # steps longer than this, in units of the outputs' own time, take Newton's method
 FAINT = 1e-9  # pulls below this share of the largest do not matter to Newton's method
-MANY = 150  # samples beyond which one Jacobian serves all nodes
+MANY = 40  # samples beyond which one Jacobian serves all nodes
 MOST_PARTS = 2000  # of a step, where the other clock is gathered: beyond, only the last e-folds count
 _GAUSS = np.polynomial.legendre.leggauss(6)
 
@@ -80,7 +80,8 @@ def collocate(path: Path, pull: Pull, f0: np.ndarray, r0: np.ndarray) -> tuple[S
     factors = _Newton(path, pull, f) if reach > STIFF else None
     rounding = 1e-15 * (1 + np.abs(f0).max()) + 1e-17 * reach
     for sweep in range(1, SWEEPS + 1):
-        change = path.respond(pull(f)) - f
+        r = pull(f)
+        change = path.respond(r) - f
         size = float(np.abs(change).max())
         if not np.isfinite(size):
             return None, sweep * path.sweep_cost
@@ -91,7 +92,7 @@ def collocate(path: Path, pull: Pull, f0: np.ndarray, r0: np.ndarray) -> tuple[S
                 return None, sweep * path.sweep_cost
             factors = _Newton(path, pull, f)
         if done:
-            return (f + change, pull(f + change)), sweep * path.sweep_cost
+            return (f + change, r), sweep * path.sweep_cost  # the pulls that have moved the weights
         last = size
         f = f + (change if factors is None else factors.solve(change))
     return None, SWEEPS * path.sweep_cost

@@ -27,7 +27,8 @@ GROWTH = 4.0  # of the step size, at the most
 FIRST = 20  # steps before the compiled twin is loaded: some walks are shorter
 PATIENCE, LONGEST = 12, 400  # short steps without event after which long ones are tried, at first and later
 WITH_PINNED = 10  # short steps after which neurons that are held where repelling kinks meet are looked at
-TRIALS, WORTH = 4, 8.0  # how many long steps are tried, and how much longer they must be
+TRIALS, WORTH = 4, 8.0  # how many long steps are tried, and how much longer they must be,
+GROWS = 1.1  # or become from one to the next
 
 
 class Strides:
@@ -39,18 +40,20 @@ class Strides:
 
     def __init__(self) -> None:
         self.long, self.patience = False, PATIENCE
-        self._short, self._count, self._hits = 0.0, 0, 0
+        self._short, self._last, self._count, self._hits = 0.0, 0.0, 0, 0
 
     def begin(self, short: float) -> None:
         """Take long steps; Taylor series allowed `short` ones."""
-        self.long, self._short, self._count, self._hits = True, short, 0, 0
+        self.long = True
+        self._short, self._last, self._count, self._hits = short, 0.0, 0, 0
 
     def taken(self, piece: Piece) -> None:
         """A long step was taken."""
         self._count += 1
         self._hits = self._hits + 1 if piece.hits else 0
-        pays = piece.step >= WORTH * self._short
-        if self._hits > 1 or (self._count >= TRIALS and not pays):
+        pays, grows = piece.step >= WORTH * self._short, piece.step >= GROWS * self._last
+        self._last = piece.step
+        if self._hits > 1 or (self._count >= TRIALS and not pays and not grows):
             self.long = False
             self.patience = PATIENCE if pays else min(2 * self.patience, LONGEST)
 
@@ -261,7 +264,8 @@ class Walk:
                     raise Stalled("no step is short enough")
                 continue
             noise = min(ROUNDING * (np.abs(f).max() + reach_of(path, r)), NOISE)
-            rough = path.unresolved(solved[1], self.pull.rounding(f) / self.rtol) / max(self.rtol, noise)
+            unresolved = path.unresolved(solved[1], self.pull.rounding(f) / self.rtol)
+            rough = max(unresolved - noise, 0.0) / max(self.rtol, noise)  # shorter steps have the same noise
             if rough <= 1 or step < 1e-14 * abs(self.clock.now):
                 return path, solved, rough
             step *= max(0.1, 0.8 * rough ** (-1 / STAGES))
