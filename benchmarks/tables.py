@@ -2,7 +2,7 @@
 
 `python -m benchmarks.tables SHAPE SECONDS` walks one of `SHAPES` event by event, with whatever rankfall is
 imported, and prints how far it came: this is how the commit from before is measured. The expression data are
-looked for in the folder `gene_expression` of RANKFALL_TEST_DATA, and left out, saying so, where they are missing.
+looked for in the folder `gene_expression` of RANKFALL_TEST_DATA; where they are missing they are left out.
 """
 
 import json
@@ -129,9 +129,7 @@ def events_of(shape: tuple[int, int, int], source: Path | None) -> Iterator[Row]
     name, where = f"event, {n} x {d}, m = {width}", f"(n, d, m) = ({n}, {d}, {width})"
     if source is not None:
         command = [sys.executable, "-m", "benchmarks.tables", *map(str, shape), str(WALK)]
-        done = subprocess.run(
-            command, cwd=ROOT, env=with_source(source), check=True, stdout=subprocess.PIPE
-        )
+        done = subprocess.run(command, cwd=ROOT, env=with_source(source), check=True, stdout=subprocess.PIPE)
         before = json.loads(done.stdout)
         say(f"{name}, before: {before['events']} events in {duration(before['seconds'])}")
     else:
@@ -146,8 +144,8 @@ def events_of(shape: tuple[int, int, int], source: Path | None) -> Iterator[Row]
         duration(ours),
         duration(theirs),
         theirs / ours,
-        f"time for an event at {where}, against {peer}: the same stretch, {before['events']:.0f} events there, "
-        f"{events} here",
+        f"time for an event at {where}, against {peer}: the same stretch, "
+        f"{before['events']:.0f} events there, {events} here",
         at_least=15.0 if shape in TABLES else 1.0,
         also=same,
     )

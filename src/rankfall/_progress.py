@@ -22,7 +22,7 @@ class Progress:
         self._terminal = sys.stderr.isatty()
 
     def update(self, fraction: float, note: str = "", at_once: bool = False) -> None:
-        """Tell that `fraction` of the task is done; `at_once`, on a terminal, before something long begins."""
+        """Say that `fraction` of the task is done; `at_once`, on a terminal, before something long begins."""
         now = time.monotonic()
         early = now - self._start < PATIENCE and not (at_once and self._terminal)
         if not self._enabled or fraction >= 1 or early:

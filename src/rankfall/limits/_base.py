@@ -25,7 +25,7 @@ from rankfall.trajectory import versions
 
 RETRY = 1.2  # the certificate is tried again when the clock has grown by this factor,
 PATIENCE = 50  # or after so many steps,
-SPARING = 1.1  # but not before the steps have grown by this factor: a certificate costs as much as many steps;
+SPARING = 1.1  # but not before the steps have grown by this factor: a certificate costs many steps;
 LATER = 2.0  # or the clock by this one: late steps are long
 LOADING = "loading the compiled steps; the first time, they are compiled, which takes a minute"
 SHARE, SWIFT = 0.5, 2.0  # of the time so far, and seconds besides, that certificates may have taken

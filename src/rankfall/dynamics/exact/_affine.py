@@ -150,8 +150,8 @@ class AffinePath:
         straight = (self.step * NODES)[:, None] * self.r
         bend = 1.5 * np.abs(region.gram) @ np.abs(self.gathered - straight).max(axis=0)
         ahead = np.where(z * velocities < 0, np.abs(velocities) * self.step, 0.0)
-        near = (np.abs(z) <= ahead + np.abs(self.a)[:, None] * bend) & (region.side != 0)
-        near &= (region.slopes.any(axis=1) | region.held.any(axis=1))[:, None]  # dead neurons do not move
+        moving = np.any((region.slopes != 0) | region.held, axis=1, keepdims=True)  # dead neurons do not
+        near = moving & (np.abs(z) <= ahead + np.abs(self.a)[:, None] * bend) & (region.side != 0)
         neurons = np.flatnonzero(near.any(axis=1))
         rows, samples = np.nonzero(near[neurons])
         start = z[neurons][..., None]
