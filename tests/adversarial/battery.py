@@ -145,6 +145,10 @@ def _judge_numbers(case: Case) -> None:
         for fault in printed.faults_of_end(limit, p):
             case.accuse(WRONG, fault)
         return
+    if printed.rests_in_part(limit) and not p.both:
+        for fault in printed.faults_of_part(limit, p):
+            case.accuse(WRONG, fault)
+        return
     if not limit.multipliers.any():
         for fault in printed.faults_of_rest(limit, p):
             case.accuse(WRONG, fault)

@@ -100,6 +100,45 @@ def faults_of_rest(limit: Limit, problem: Problem) -> list[str]:
     return faults + unbalanced(w, problem, problem.y * pulls)
 
 
+def rests_in_part(limit: Limit) -> bool:
+    """Does it say that some margins stay finite, and others grow?"""
+    return "keep finite margins" in str(limit.settings.get("end", ""))
+
+
+def faults_of_part(limit: Limit, problem: Problem) -> list[str]:
+    r"""The direction U of a flow of which some samples come to rest: is it the shortest?
+
+    Of all directions that leave the outputs of the samples at rest as they are, with the slopes of the
+    printed region, U is the shortest with margins of 1 on the others: it is a combination of their gradients
+    with weights that are nonnegative, and zero where the margin is larger, and of any of what is held fixed.
+    """
+    x, y, alpha = problem.inputs, problem.y, problem.slope
+    (w, a), late = weights(limit, problem), limit.state(problem.x)
+    z, rests = w @ x.T, limit.margins == 0
+    own = y * (a @ np.where(z > 0, z, alpha * z))
+    sizes = np.abs(a) @ (np.linalg.norm(w, axis=1)[:, None] * np.linalg.norm(x, axis=1))
+    slopes, held = np.where(limit.region > 0, 1.0, alpha), limit.region == 0
+    slopes[held] = 0.0
+    tight = np.flatnonzero(~rests & (own <= 1 + 1e-6))
+    tied = [(a * slopes[:, i])[:, None] * y[i] * x[i] for i in np.flatnonzero(rests)]
+    kinks = [(np.arange(len(a)) == j)[:, None] * x[i] for j, i in np.argwhere(held)]
+    free = np.reshape(tied + kinks, (-1, w.size)).T
+    grow = np.reshape([(a * slopes[:, i])[:, None] * y[i] * x[i] for i in tight], (-1, w.size)).T
+    columns = np.hstack([grow, free])
+    scale = np.maximum(np.linalg.norm(columns, axis=0), 1e-300)
+    low = np.where(np.arange(columns.shape[1]) < grow.shape[1], 0.0, -np.inf)
+    off = lsq_linear(columns / scale, w.ravel(), bounds=(low, np.inf), tol=1e-14).cost
+    wrong = int((rests & (y * np.ravel(late) <= 0)).sum())
+    conditions = {
+        "a sample at rest is moved": (np.abs(own[rests]) <= 1e-7 * sizes[rests]).all(),
+        "a margin that grows is below 1": own[~rests].min(initial=np.inf) >= 1 - 1e-7,
+        "the region is not that of the direction": (limit.region * z >= -1e-7 * sizes.max()).all(),
+        "this is not the shortest direction": np.sqrt(2 * off) <= 1e-6 * np.linalg.norm(w),
+        f"{wrong} samples at rest are misclassified": f"and {wrong} of them" in limit.settings["end"],
+    }
+    return [fault for fault, holds in conditions.items() if not holds]
+
+
 def relative(gap: np.ndarray, size: np.ndarray) -> float:
     return float(np.abs(gap).max() / max(np.abs(size).max(), 1e-300))
 

@@ -114,6 +114,14 @@ def _basis(region: Region, a: np.ndarray, y: np.ndarray, tight: np.ndarray) -> t
     return u[:, kept], s[kept]
 
 
+def shares_on_line(rows: np.ndarray, share: np.ndarray, q: np.ndarray) -> np.ndarray | None:
+    """The combination of rows that takes margins q to those on the line to which the flow tends, or None."""
+    u, size, _ = np.linalg.svd(rows, full_matrices=False)
+    kept = size > _DEPENDENT * size[0]
+    found = _offset((u[:, kept], size[kept]), share, q)
+    return None if found is None else found[1]
+
+
 def _offset(
     basis: tuple[np.ndarray, np.ndarray], share: np.ndarray, q: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray] | None:

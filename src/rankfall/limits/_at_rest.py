@@ -11,6 +11,7 @@ from rankfall.dynamics.exact import Region
 from rankfall.limits._base import Search
 from rankfall.limits._endpoint import subgradient
 from rankfall.limits._error import LONG, SAFE, TWINS, Error
+from rankfall.limits._partly import partly
 from rankfall.limits._proof import RestProof, prove_rest
 from rankfall.limits._rest import RestPoint, derivatives, rest_point
 from rankfall.limits._result import Limit
@@ -86,6 +87,37 @@ class RestSearch(Search):
             why = f"the run may be off by {error:.1e}, and the proof has room for {proof.room:.1e}"
             return self._followed(found, why) if clear else None
         return self._proved(found, proof, error)
+
+    def at_rest_in_part(self) -> Limit | None:
+        """The end of a flow that comes to rest in part, if it is near enough; followed, and not proved."""
+        found = partly(self.walk) if self.route.startswith("exact") else None
+        if found is None or not found.distance < SAFE * found.room:
+            return None
+        if not max(found.residuals.values()) <= self.tol:
+            return None
+        samples, y = self.samples, self.walk.pull.y
+        rests, wrong = samples.each(found.rests), samples.each(found.rests & (y * found.outputs <= 0))
+        told = (
+            f"{int(rests.sum())} of {len(rests)} samples keep finite margins, and {int(wrong.sum())} of them "
+            "are misclassified. The margins of the others grow without bound, and this is the limit of the "
+            "direction"
+        )
+        return self.finish(
+            verdict=Verdict.FOLLOWED,
+            missing=(),
+            network=self.lifted(found.w, self.walk.weights.a),
+            multipliers=samples.shared(found.multipliers),
+            margins=samples.each(np.where(found.rests, 0.0, self._margins_of(found.w))),
+            residuals=found.residuals,
+            region=Region(self.walk.region.x, self.walk.region.slope, found.side, self.walk.region.lines),
+            slopes=found.slopes,
+            more={"end": told, "loss_at_end": found.loss * self.walk.pull.weight, "distance": found.distance},
+        )
+
+    def _margins_of(self, w: np.ndarray) -> np.ndarray:
+        """The margins of another first layer, without the bias of the output."""
+        walk, still = self.walk, self.walk.weights
+        return np.asarray(walk.pull.y * walk.outputs_of(replace(still, w=w, c=np.zeros_like(still.c))))
 
     def _proved(self, found: RestPoint, proof: RestProof, error: float) -> Limit:
         followed: dict[str, Any] = {"the run": f"came to a state {proof.distance:.3g} from the given one"}

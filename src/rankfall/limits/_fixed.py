@@ -44,7 +44,7 @@ class FixedSecondLayer(RestSearch):
                 break
             near = self.near_kinks() if large else None
             if self.margins().min() <= 0:
-                rests = self.at_rest(near)
+                rests = self.at_rest(near) or self.at_rest_in_part()
                 if rests is not None:
                     return rests
                 if self.comes_to_rest():
@@ -72,7 +72,7 @@ class FixedSecondLayer(RestSearch):
             )
         if self.margins().min() <= 0:
             near = self.near_kinks() if large else None
-            rests = None if self.interrupted else self.at_rest(near, anyway=True)
+            rests = None if self.interrupted else self.at_rest(near, anyway=True) or self.at_rest_in_part()
             return rests or self.undecided((why,))
         if found is None:
             return self.undecided((why,))

@@ -42,7 +42,7 @@ class RestPoint:
 
 
 @dataclass(frozen=True, eq=False)
-class _Group:
+class Group:
     """Neurons with equal slopes and kinks: off these (`free`, orthonormal columns) they move as one."""
 
     neurons: np.ndarray
@@ -53,7 +53,7 @@ class _Group:
 
 
 @dataclass(frozen=True, eq=False)
-class _Place:
+class Place:
     """Weights and the sides (m, n) on which they count as being; those held are at their kinks."""
 
     w: np.ndarray
@@ -61,7 +61,7 @@ class _Place:
     held: np.ndarray
 
 
-class _Cell:
+class Cell:
     """The loss of a cell, as a function of the first layer."""
 
     def __init__(self, walk: Walk, near: np.ndarray | None):
@@ -74,34 +74,34 @@ class _Cell:
         if near is not None:
             held = held | near & (self.a[:, None] * derivatives(self.pull, walk.outputs)[0] < 0)
         held = held & (self.a != 0)[:, None] & (self.slope < 1)
-        self.start = _Place(weights.w, np.where(region.side == 0, side, region.side).astype(int), held)
+        self.start = Place(weights.w, np.where(region.side == 0, side, region.side).astype(int), held)
 
-    def slopes(self, place: _Place) -> np.ndarray:
+    def slopes(self, place: Place) -> np.ndarray:
         """The slope of each pair; 0 if it is held."""
         return np.where(place.held, 0.0, np.where(place.side > 0, 1.0, self.slope))
 
-    def outputs(self, place: _Place) -> np.ndarray:
+    def outputs(self, place: Place) -> np.ndarray:
         """f on the samples, with what is held at its kink."""
         return np.asarray(self.a @ (self.slopes(place) * (place.w @ self.x.T)) + self.c)
 
-    def signs(self, place: _Place) -> np.ndarray:
+    def signs(self, place: Place) -> np.ndarray:
         """The signs of the pulls; 0 for a sample that the square loss has fitted."""
         pulls = derivatives(self.pull, self.outputs(place))[0]
         small = 0.0 if self.pull.normalised else FITTED * np.abs(pulls).max()
         return np.where(np.abs(pulls) > small, np.sign(pulls), 0.0)
 
-    def fitted(self, place: _Place) -> bool:
+    def fitted(self, place: Place) -> bool:
         """Has the square loss gone to zero? Then the slopes at kinks are not known."""
         if self.pull.normalised:
             return False
         off = np.abs(self.outputs(place) - self.pull.y).max()
         return bool(off <= FITTED * np.abs(self.pull.y).max())
 
-    def friendly(self, place: _Place) -> np.ndarray:
+    def friendly(self, place: Place) -> np.ndarray:
         """The pairs that must not come to their kinks: the loss would not be convex there."""
         return (self.a[:, None] * self.signs(place) >= 0) & (self.a != 0)[:, None]
 
-    def groups(self, place: _Place) -> list[_Group]:
+    def groups(self, place: Place) -> list[Group]:
         """The groups of neurons that move."""
         slopes = self.slopes(place)
         moving = np.flatnonzero((self.a != 0) & (slopes.any(axis=1) | place.held.any(axis=1)))
@@ -111,10 +111,10 @@ class _Cell:
         for g, one in enumerate(moving[first]):
             neurons, kinks = moving[where.ravel() == g], np.flatnonzero(place.held[one])
             free = _orthogonal(self.x[kinks]) if len(kinks) else np.eye(self.x.shape[1])
-            found.append(_Group(neurons, slopes[one], kinks, free, float((self.a[neurons] ** 2).sum())))
+            found.append(Group(neurons, slopes[one], kinks, free, float((self.a[neurons] ** 2).sum())))
         return found
 
-    def on_kinks(self, place: _Place, groups: list[_Group]) -> _Place:
+    def on_kinks(self, place: Place, groups: list[Group]) -> Place:
         """The nearest weights at the kinks that are held."""
         w = place.w.copy()
         for group in groups:
@@ -122,19 +122,27 @@ class _Cell:
                 w[group.neurons] = w[group.neurons] @ group.free @ group.free.T
         return replace(place, w=w)
 
-    def newton(self, place: _Place, groups: list[_Group]) -> tuple[np.ndarray, float]:
+    def newton(self, place: Place, groups: list[Group]) -> tuple[np.ndarray, float]:
         """The step of all weights, and what it gains in the quadratic model, relative to the loss."""
         pulls, bends, loss = derivatives(self.pull, self.outputs(place))
-        blocks = [np.sqrt(each.weight) * ((each.slopes[:, None] * self.x) @ each.free) for each in groups]
-        features = np.hstack(blocks) if blocks else np.zeros((len(self.x), 0))
-        step = _least(features, pulls, bends)
-        moved, at = np.zeros_like(place.w), 0
-        for group, block in zip(groups, blocks, strict=True):
-            part, at = step[at : at + block.shape[1]], at + block.shape[1]
-            moved[group.neurons] = np.outer(self.a[group.neurons] / np.sqrt(group.weight), group.free @ part)
-        return moved, float(pulls @ (features @ step)) / max(loss, 1e-300)
+        features = self.features(groups)
+        step = least(features, pulls, bends)
+        return self.weights(groups, step), float(pulls @ (features @ step)) / max(loss, 1e-300)
 
-    def balanced(self, place: _Place, groups: list[_Group]) -> np.ndarray:
+    def features(self, groups: list[Group]) -> np.ndarray:
+        """The gradients (n, p) of the outputs in orthonormal coordinates of the weights that may move."""
+        blocks = [np.sqrt(each.weight) * ((each.slopes[:, None] * self.x) @ each.free) for each in groups]
+        return np.hstack(blocks) if blocks else np.zeros((len(self.x), 0))
+
+    def weights(self, groups: list[Group], step: np.ndarray) -> np.ndarray:
+        """The first layer (m, k) that a vector in these coordinates is."""
+        moved, at = np.zeros_like(self.start.w), 0
+        for group in groups:
+            part, at = step[at : at + group.free.shape[1]], at + group.free.shape[1]
+            moved[group.neurons] = np.outer(self.a[group.neurons] / np.sqrt(group.weight), group.free @ part)
+        return moved
+
+    def balanced(self, place: Place, groups: list[Group]) -> np.ndarray:
         """The slopes of all pairs, those at kinks such that they cancel what the others pull across them."""
         pulls, slopes = derivatives(self.pull, self.outputs(place))[0], self.slopes(place)
         for group in (each for each in groups if len(each.kinks)):
@@ -144,7 +152,7 @@ class _Cell:
                 slopes[np.ix_(group.neurons, group.kinks)] = needed / pulls[group.kinks]
         return slopes
 
-    def ahead(self, place: _Place) -> np.ndarray:
+    def ahead(self, place: Place) -> np.ndarray:
         """How far each pair is on its side of its kink; infinity where there is none."""
         z = place.side * (place.w @ self.x.T) / np.maximum(self.lengths, 1e-300)
         none = place.held | (self.a == 0)[:, None] | (self.lengths == 0) | (self.slope == 1)
@@ -159,7 +167,7 @@ def rest_point(walk: Walk, near: np.ndarray | None = None) -> RestPoint | None:
     near_enough = NEAR if walk.pull.normalised else np.inf  # Newton's step is exact for the square loss
     if walk.weights.w.size * len(walk.region.x) > LARGEST or _gain_by_scaling(walk) > near_enough:
         return None
-    cell = _Cell(walk, near)
+    cell = Cell(walk, near)
     place, gains = cell.start, np.inf
     for turn in range(TURNS):
         last, groups = gains, cell.groups(place)
@@ -193,7 +201,7 @@ def _gain_by_scaling(walk: Walk) -> float:
     return float(gain) if np.isfinite(gain) else 0.0
 
 
-def _switched(cell: _Cell, place: _Place, ahead: np.ndarray, slopes: np.ndarray, one: bool) -> _Place | None:
+def _switched(cell: Cell, place: Place, ahead: np.ndarray, slopes: np.ndarray, one: bool) -> Place | None:
     """Hold the pairs that have crossed their kinks, and let those go whose slopes are out of bounds.
 
     None if there are none; only the worst if `one`, for else it may go round in circles.
@@ -206,10 +214,10 @@ def _switched(cell: _Cell, place: _Place, ahead: np.ndarray, slopes: np.ndarray,
         return None
     chosen = wrong == wrong.max() if one else wrong > 0
     side = np.where(chosen & place.held, np.where(slopes > 1, 1, -1), place.side)
-    return _Place(place.w, side, place.held ^ chosen)
+    return Place(place.w, side, place.held ^ chosen)
 
 
-def _found(cell: _Cell, place: _Place, slopes: np.ndarray) -> RestPoint:
+def _found(cell: Cell, place: Place, slopes: np.ndarray) -> RestPoint:
     side = np.where(place.held, 0, place.side)
     ahead = np.where(cell.friendly(place), cell.ahead(place), np.inf)
     outputs = cell.outputs(place)
@@ -236,10 +244,12 @@ def derivatives(pull: Pull, f: np.ndarray) -> tuple[np.ndarray, np.ndarray, floa
         return y * size, size * of.steepness(q), float(often @ np.exp(of.log(q)))
 
 
-def _least(features: np.ndarray, pulls: np.ndarray, bends: np.ndarray) -> np.ndarray:
+def least(features: np.ndarray, pulls: np.ndarray, bends: np.ndarray) -> np.ndarray:
     """The shortest u with the least u' F' diag(bends) F u / 2 - pulls' F u, in the smaller of two spaces."""
     root = np.sqrt(np.maximum(bends, np.finfo(float).tiny))
     rows = root[:, None] * features
+    if not np.isfinite(rows).all():  # a step that was too long
+        return np.full(rows.shape[1], np.nan)
     if rows.shape[1] <= rows.shape[0]:
         squares, right = rows.T @ rows, features.T @ pulls
         try:
@@ -266,9 +276,9 @@ def _orthogonal(rows: np.ndarray) -> np.ndarray:
 
 def fitted_point(walk: Walk, w: np.ndarray) -> RestPoint:
     """A first layer that fits all samples, by the square loss: there no pair may come to its kink."""
-    cell = _Cell(walk, None)
+    cell = Cell(walk, None)
     side = np.where(w @ cell.x.T > 0, 1, -1) if cell.slope < 1 else cell.start.side
-    place = _Place(w, side, np.zeros_like(cell.start.held))
+    place = Place(w, side, np.zeros_like(cell.start.held))
     found = _found(cell, place, cell.slopes(place))
     room = float(np.where((cell.a != 0)[:, None], cell.ahead(place), np.inf).min(initial=np.inf))
     return replace(found, signs=np.zeros(len(cell.x)), room=room)

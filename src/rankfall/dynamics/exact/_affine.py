@@ -129,8 +129,18 @@ class AffinePath:
         return self.outputs + self.gathered @ self.kernel
 
     def unresolved(self, r: np.ndarray, least: float) -> float:
-        """What the polynomial cannot resolve, relative to the pulls, or to the `least` that they can be."""
-        return float(np.abs(TAIL @ r).max() / max(np.abs(r).max(), least, 1e-300))
+        """What the polynomials cannot resolve, relative to the pulls, or to the `least` that they can be.
+
+        Of a sample that pulls less than others, relative to its own pull, or to what would move the weights
+        by as much as themselves.
+        """
+        live = self.region.live
+        if not live.any():
+            return 0.0
+        own, rough = np.abs(r[:, live]).max(axis=0), np.abs(TAIL @ r[:, live]).max(axis=0)
+        reach = self.step * np.abs(self.a).max() * self.region.lengths[live]
+        enough = np.minimum(own.max(), self.motion.largest / np.maximum(reach, 1e-300))
+        return float((rough / np.maximum(np.maximum(own, enough), max(least, 1e-300))).max())
 
     def pulled(self, theta: float) -> np.ndarray:
         """The integral of the pulls of all pairs (m, n) up to a place in the step."""
@@ -163,8 +173,13 @@ class AffinePath:
 
     def sizes(self) -> np.ndarray:
         """How long the rows of the first layer may become within the step."""
-        reach = np.abs(self.gathered).max(axis=0) * np.sqrt(np.diag(self.region.gram))
-        return self.motion.sizes + np.abs(self.a) * ((self.region.slopes + self.region.held) @ reach)
+        region = self.region
+        ways = region.slopes @ (np.abs(self.gathered).max(axis=0) * region.lengths)
+        holding = np.flatnonzero(
+            region.held.any(axis=1)
+        )  # a sample pulls less where it is held than elsewhere
+        ways[holding] = np.abs(region.pulls(self.gathered, holding)).max(axis=0) @ region.lengths
+        return self.motion.sizes + np.abs(self.a) * ways
 
     def second_layer(self) -> np.ndarray | None:
         """The paths of the output weights that may change their sign; None if they do not move."""

@@ -90,6 +90,7 @@ class State(NamedTuple):
     way: np.ndarray
     changed: np.ndarray
     pinned: np.ndarray
+    live: np.ndarray  # samples that pull on some neuron, other than by being held
     f: np.ndarray  # the outputs, their rates, and g and the pulls of the kinks held, from the last series
     rate: np.ndarray
     g: np.ndarray
@@ -124,6 +125,7 @@ class Series(NamedTuple):
     d: np.ndarray  # their logarithmic derivatives
     e: np.ndarray  # 1 / (1 + exp -q), for the logistic loss
     log_loss: np.ndarray  # the logarithm of the loss
+    scale: np.ndarray  # what the pulls of a sample are resolved relative to (n)
 
 
 @compiled
@@ -306,6 +308,35 @@ def _largest(values):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def _scale(setting, state, series, h, rtol):  # type: ignore[no-untyped-def]
+    """Resolve pulls relative to the largest; small ones relative to themselves, or to what would move the
+    weights by as much as themselves.
+    """
+    whole, least = 0.0, 1e-300
+    for i in range(len(setting.y)):
+        if state.live[i]:
+            whole = max(whole, abs(series.r[0, i]))
+    if setting.loss == SQUARE:
+        least = 3e-13 * setting.weight * max(_largest(series.f[0]), _largest(setting.y)) / rtol
+    reach = _largest(state.sizes) / (h * _largest(state.a))
+    for i in range(len(setting.y)):
+        if not state.live[i]:
+            series.scale[i] = np.inf
+            continue
+        enough = whole if setting.both else min(whole, reach / setting.lengths[i])
+        series.scale[i] = max(abs(series.r[0, i]), enough, least)
+
+
+@compiled
+def _roughness(series, o):  # type: ignore[no-untyped-def]
+    """The pulls of order o, relative to what they are resolved to."""
+    most = 0.0
+    for i in range(len(series.scale)):
+        most = max(most, abs(series.r[o, i]) / series.scale[i])
+    return most
+
+
+@compiled
 def _growth(series, state, o):  # type: ignore[no-untyped-def]
     """The weights of order o relative to themselves, at the most."""
     most, (m, k) = 0.0, state.w.shape
@@ -320,11 +351,19 @@ def _growth(series, state, o):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def _live_pulls(setting, state, series):  # type: ignore[no-untyped-def]
+    """How much the samples pull at the most that pull on some neuron, other than by being held."""
+    total = 0.0
+    for i in range(len(setting.y)):
+        if state.live[i]:
+            total += abs(series.r[0, i]) * setting.lengths[i]
+    return total
+
+
+@compiled
 def _is_noise(setting, state, series, h, rtol):  # type: ignore[no-untyped-def]
     """Are the pulls so nearly balanced that a step gathers more rounding than the tolerance allows?"""
-    total, way, size = 0.0, 0.0, 0.0
-    for i in range(len(setting.y)):
-        total += abs(series.r[0, i]) * setting.lengths[i]
+    total, way, size = _live_pulls(setting, state, series), 0.0, 0.0
     for j in range(len(state.a)):
         square, own = 0.0, 0.0
         for dim in range(state.w.shape[1]):
@@ -355,10 +394,7 @@ def _expand(setting, state, series, h, rtol, room, weighted):  # type: ignore[no
         for i in range(len(setting.y)):
             series.f[0, i] += state.c[0]
     _first_pulls(setting, series.f[0], series)
-    least = 1e-300
-    if setting.loss == SQUARE:
-        least = 3e-13 * setting.weight * max(_largest(series.f[0]), _largest(setting.y)) / rtol
-    whole = max(_largest(series.r[0]), least)
+    _scale(setting, state, series, h, rtol)
     before, o = 0.0, len(series.c) - ORDER - 1
     while True:
         _derivatives(setting, state, series, o, h, room, weighted, known and o == 0)
@@ -366,7 +402,7 @@ def _expand(setting, state, series, h, rtol, room, weighted):  # type: ignore[no
             return 0, 0.0
         _next_pulls(setting, series, o)
         o += 1
-        rough = _largest(series.r[o]) / whole
+        rough = _roughness(series, o)
         if setting.both:
             rough = max(rough, _growth(series, state, o))
         if not np.isfinite(rough):
@@ -457,6 +493,7 @@ def _first_kink(setting, state, series, order, theta, rooms):  # type: ignore[no
     x, lengths, slope = setting.x, setting.lengths, setting.slope
     (n, k), m = x.shape, len(state.a)
     z, v, c, b, work = rooms
+    total = _live_pulls(setting, state, series)
     best, neuron, sample, what = theta, -1, -1, KINK
     for j in range(m):
         if state.a[j] == 0 and not setting.both:
@@ -499,7 +536,7 @@ def _first_kink(setting, state, series, order, theta, rooms):  # type: ignore[no
         for s in range(state.holding[j]):
             i = state.samples[j, s]
             sign = 1.0 if series.r[0, i] > 0 else -1.0
-            slack = TOUCH * abs(series.r[0, i])
+            slack = TOUCH * min(abs(series.r[0, i]), total / lengths[i])
             for end in range(2):  # its slope stays above alpha, and below 1
                 least, power = 0.0, 1.0
                 for o in range(order):
@@ -729,6 +766,9 @@ def _log_changes(setting, state, log, j, i, what, row, samples, count):  # type:
         log.kind[e] = STICK if now == 0 else (RELEASE if state.side[j, sample] == 0 else CROSS)
         log.number[0] = e + 1
         state.side[j, sample] = now
+        state.live[sample] = row[sample] != 0
+        for other in range(len(state.a)):
+            state.live[sample] = state.live[sample] or (other != j and state.slopes[other, sample] != 0)
 
 
 @compiled

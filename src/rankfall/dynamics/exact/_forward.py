@@ -88,6 +88,7 @@ class Forward:
             way=np.zeros(m),
             changed=np.zeros(m, dtype=np.bool_),
             pinned=np.zeros(m, dtype=np.bool_),
+            live=np.ones(n, dtype=np.bool_),
             f=np.zeros(n),
             rate=np.zeros(n),
             g=np.zeros((m, k)),
@@ -107,6 +108,7 @@ class Forward:
             d=np.zeros((orders, n)),
             e=np.zeros((orders, n)),
             log_loss=np.zeros(orders),
+            scale=np.ones(n),
         )
 
     @property
@@ -199,7 +201,7 @@ class Forward:
             ):
                 state.holding[j] = -1
                 return False
-        state.side[:], state.slopes[:] = region.side, region.slopes
+        state.side[:], state.slopes[:], state.live[:] = region.side, region.slopes, region.live
         state.gap[:], state.way[:], state.changed[:], state.age[:] = 0.0, 0.0, False, 0
         state.clock[:3] = walk.clock.now, walk.clock.log_time, walk.clock.other
         self.log.number[0] = 0

@@ -29,7 +29,8 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular
 from scipy.optimize import linprog, lsq_linear
 
-_INSIDE = 1e-12  # a slope this close to an end of [alpha, 1] is at it
+_INSIDE = 1e-12  # a slope this close to an end of [alpha, 1] is at it,
+_EPS = 4 * np.finfo(float).eps  # and so is one that is there up to rounding
 _SAME = (
     4 * np.finfo(float).eps
 )  # how far rounding may take a multiple of an input from its line, entry by entry
@@ -160,7 +161,8 @@ def decide(
         chosen[repelling] = sides
         others = chosen * r
         others[sticky] = 0.0
-        chosen[sticky] = _least_pull(x[sticky], others @ x + base, r[sticky], slope)
+        most = float(np.abs(others) @ lengths + np.linalg.norm(base))
+        chosen[sticky] = _least_pull(x[sticky], others @ x + base, r[sticky], slope, most)
         velocity = sign * (x[repelling] @ ((chosen * r) @ x + base))
         return chosen, np.where(sides == 1, velocity, -velocity)
 
@@ -212,10 +214,11 @@ def _choices(count: int, coming: np.ndarray, slope: float) -> list[np.ndarray]:
     return [*single, *(np.where(np.arange(count) == k, coming, other) for k in range(count)), other]
 
 
-def _least_pull(x: np.ndarray, others: np.ndarray, r: np.ndarray, slope: float) -> np.ndarray:
+def _least_pull(x: np.ndarray, others: np.ndarray, r: np.ndarray, slope: float, most: float) -> np.ndarray:
     """The slopes P in [slope, 1] for which |others + sum_s P_s r_s x_s| is least.
 
-    Of dependent inputs no more than are independent get a slope inside: the others are at an end.
+    Of dependent inputs no more than are independent get a slope inside: the others are at an end. `most` is
+    how long the terms are that make up the others: a sample that pulls far more has a slope near an end.
     """
     if not len(x):
         return np.empty(0)
@@ -230,8 +233,11 @@ def _least_pull(x: np.ndarray, others: np.ndarray, r: np.ndarray, slope: float) 
                 (x * scale[:, None]).T, -others, bounds=(low / scale, high / scale), method="bvls", tol=1e-15
             )
             u = _to_a_corner(np.clip(found.x * scale, low, high), x, low, high)
-    found = u / r
-    return np.where(found < slope + _INSIDE, slope, np.where(found > 1 - _INSIDE, 1.0, found))
+    least = _INSIDE * np.minimum(np.abs(r), most / np.linalg.norm(x, axis=1))
+    inside = np.clip(u / r, np.nextafter(slope, 1.0), np.nextafter(1.0, 0.0))
+    at_slope = np.abs(u - slope * r) <= np.maximum(least, _EPS * np.abs(slope * r))
+    at_one = np.abs(u - r) <= np.maximum(least, _EPS * np.abs(r))
+    return np.where(at_slope, slope, np.where(at_one, 1.0, inside))
 
 
 def _to_a_corner(u: np.ndarray, x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ class Path(Protocol):
     """How outputs and weights move within one step: `AffinePath` or `BilinearPath`."""
 
     step: float
+    region: Region
     change: float  # of the weights in the last sweep, relative to their size
 
     @property

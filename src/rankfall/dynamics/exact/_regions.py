@@ -198,6 +198,11 @@ class Region:
         return np.hstack(blocks)
 
     @property
+    def live(self) -> np.ndarray:
+        """The samples (n) that pull on some neuron, other than by being held."""
+        return np.asarray(self.slopes.any(axis=0))
+
+    @property
     def patterns(self) -> int:
         """How many different patterns of slopes and kinks the neurons have."""
         return len(np.unique(np.hstack([self.slopes, self.held.astype(float)]), axis=0))

@@ -112,7 +112,7 @@ class _Newton:
 
     def __init__(self, path: Path, pull: Pull, f: np.ndarray):
         self.step, self.kernel = path.step, path.kernel
-        pulls = np.abs(pull(f)).max(axis=0)
+        pulls = np.abs(pull(f)).max(axis=0) * path.region.live
         self.some = np.flatnonzero(pulls > FAINT * pulls.max()) if pull.normalised else np.arange(f.shape[1])
         self.jacobian = pull.jacobian(f, self.some)
         self.jacobian = np.where(np.isfinite(self.jacobian), self.jacobian, 0.0)  # a step that is too long

@@ -36,7 +36,8 @@ def at_kinks(region: Region, path: Path, r: np.ndarray) -> Iterator[Watched]:
         some, place = np.unique(neurons, return_inverse=True)
         pulls, ups, sizes = region.by_line(region.pulls(r, some), r)
         u, rs, sizes = pulls[:, place, samples], ups[:, samples], sizes[:, samples]
-        sign, slack = np.sign(rs[0]), TOUCH * sizes.max(axis=0)
+        most = (np.abs(r) * region.live) @ region.lengths / region.lengths[samples, None]
+        sign, slack = np.sign(rs[0]), TOUCH * np.minimum(sizes, most.T).max(axis=0)
         yield Watched(((u - region.slope * rs) * sign).T, slack, neurons, samples, What.DOWN)
         yield Watched(((rs - u) * sign).T, slack, neurons, samples, What.UP)
     second = path.second_layer()

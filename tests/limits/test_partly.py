@@ -1,0 +1,101 @@
+"""The flow comes to rest in part: some margins stay finite, and others grow without bound."""
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+from scipy.optimize import minimize_scalar
+
+import rankfall as rf
+from rankfall.data import Data
+from rankfall.dynamics import Reduction
+from rankfall.dynamics.exact import walk_of
+from rankfall.limits._partly import partly
+from rankfall.loss import named
+
+SAYS = "keep finite margins"
+
+
+def on_an_axis():
+    """Three samples on the first axis that no direction separates, and two that the second axis separates."""
+    x = np.array([[1.0, 0.0], [2.0, 0.0], [-1.0, 0.0], [0.5, 1.0], [-0.3, -2.0]])
+    return Data(x, [1.0, -1.0, 1.0, 1.0, -1.0], "three on an axis")
+
+
+@pytest.mark.parametrize("loss", ["exponential", "logistic.sum"])
+def test_a_linear_network_divides_the_samples_as_ji_and_telgarsky_do(loss):
+    data = on_an_axis()
+    network = rf.Network.fixed_second_layer((2, 4, 1), slope=1.0, sigma=0.1, seed=0)
+    walk = walk_of(Reduction([network], data, named(loss)), 1e-10)
+    walk.forward(600)
+    end = partly(walk)
+    np.testing.assert_array_equal(end.rests, [True, True, True, False, False])
+    whole = network.weights[1] @ end.w
+    np.testing.assert_allclose(whole, [[0.0, 1.0]], atol=1e-9)  # orthogonal to the axis
+    assert end.distance < 0.1
+
+    def on_the_axis(v):  # what the three lose, at the least
+        q = v * data.x[:3, 0] * data.y[:3]
+        each = np.exp(-q) if loss == "exponential" else np.logaddexp(0, -q)
+        return each.sum()
+
+    least = minimize_scalar(on_the_axis, bounds=(-10, 10), method="bounded", options={"xatol": 1e-10}).fun
+    assert end.loss == pytest.approx(least, rel=1e-9)
+
+
+def noisy(seed, n=14, d=3):
+    """Labels by a plane, with noise."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, d))
+    return Data(x, np.where(x @ rng.normal(size=d) + 0.7 * rng.normal(size=n) > 0, 1.0, -1.0), "noisy")
+
+
+def by_scipy(network, data, log_times):
+    """The first layers at these log t, by SciPy's integrator in log t, with kinks rounded off."""
+    w, a, alpha = network.weights[0], network.weights[1][0], float(network.slope)
+
+    def flow(log_time, v):
+        z = v.reshape(w.shape) @ data.x.T
+        size = np.sqrt(z**2 + 1e-8)
+        pulls = data.y * np.exp(-data.y * (a @ (alpha * z + (1 - alpha) * (z + size) / 2))) / len(data.y)
+        slopes = alpha + (1 - alpha) * (1 + z / size) / 2
+        return np.exp(log_time) * ((a[:, None] * slopes * pulls) @ data.x).ravel()
+
+    first = flow(-9.0, w.ravel()).reshape(w.shape) + w  # to t = e^-9 the flow is straight
+    run = solve_ivp(flow, (-9.0, log_times[-1]), first.ravel(), "LSODA", log_times, rtol=1e-8, atol=1e-8)
+    assert run.success
+    return [row.reshape(w.shape) for row in run.y.T]
+
+
+@pytest.mark.parametrize(("seed", "slope"), [(6, 0.0), (7, 0.0), (12, 0.0)])
+def test_the_direction_is_that_in_which_scipy_sees_the_flow_go(seed, slope):
+    data = noisy(seed)
+    network = rf.Network.fixed_second_layer((3, 4, 1), slope=slope, sigma=0.3, seed=seed)
+    end = rf.limit(network, data, seconds=30, show=False)
+    assert SAYS in end.settings.get("end", ""), (end.verdict, end.missing)
+    before, after = by_scipy(network, data, [10.0, 13.0])
+    gone, direction = (after - before).ravel(), np.ravel(end.network.weights[0])
+    assert gone @ direction / np.linalg.norm(gone) / np.linalg.norm(direction) > 0.99
+    z = after @ data.x.T
+    q = data.y * (end.network.weights[1][0] @ np.where(z > 0, z, slope * z))
+    rests = end.margins == 0
+    assert (q[~rests] > q[rests].max()).all()
+    assert end.settings["loss_at_end"] == pytest.approx(np.exp(-q[rests]).sum() / len(q), rel=1e-2)
+    wrong = int((q <= 0).sum())
+    assert f"{int(rests.sum())} of {len(q)} samples {SAYS}, and {wrong} of them" in end.settings["end"]
+
+
+@pytest.mark.parametrize("seed", [0, 21, 39])
+def test_neurons_stay_on_their_sides_where_dead_samples_hold_them(seed):
+    """A dead sample pulls more and more, relative to the others, on the neurons that it holds."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(30, 4))
+    y = np.where(x @ rng.normal(size=4) + 0.5 * rng.normal(size=30) > 0, 1.0, -1.0)
+    network = rf.Network.fixed_second_layer((4, 6, 1), slope=0.0, sigma=1e-2, seed=seed)
+    walk = walk_of(Reduction([network], Data(x, y), named("exponential")), 1e-10)
+    while walk.steps < 3000 and walk.clock.log_time < 60:
+        walk.forward(50)
+        z, side = walk.weights.w @ walk.region.x.T, walk.region.side
+        size = np.linalg.norm(walk.weights.w)
+        assert (side * z >= -1e-10 * size).all()
+        assert (np.abs(z[side == 0]) <= 1e-9 * size).all()
+    assert (walk.outputs == 0).any()
