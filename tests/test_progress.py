@@ -1,10 +1,11 @@
 import io
 from contextlib import redirect_stderr
+from itertools import count
 from types import SimpleNamespace
 
 import pytest
 
-from rankfall._progress import LINES, PATIENCE, progress
+from rankfall._progress import LINES, OFTEN, PATIENCE, progress
 
 
 class Clock:
@@ -62,6 +63,17 @@ def test_without_a_terminal_there_is_a_line_now_and_then(clock, capsys):
     assert said == [PATIENCE, *(PATIENCE + LINES * k for k in (1, 2, 3))]
 
 
+def test_a_note_is_made_only_where_it_is_shown(clock, capsys):
+    made = count(1)
+    with progress("flow") as shown:
+        for second in range(1, 62):
+            clock.now += 1
+            shown.update(second / 100, lambda: f"note {next(made)}")
+    said = capsys.readouterr().err
+    assert "note 1" in said
+    assert said.count("note") == next(made) - 1 == 4
+
+
 def test_the_end_needs_no_line(clock, capsys):
     with progress("flow") as shown:
         clock.now += 100
@@ -82,6 +94,7 @@ def test_on_a_terminal_there_is_a_bar_with_the_task_and_the_note(clock, terminal
         assert terminal.getvalue() == ""
         clock.now += PATIENCE
         shown.update(0.5, "t = 3")
+        clock.now += 2 * OFTEN
         shown.update(0.6, "t = 4")
     drawn = terminal.getvalue()
     assert "flow" in drawn

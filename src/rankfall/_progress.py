@@ -2,14 +2,15 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 PATIENCE = 2.0  # seconds before anything is shown
 PAUSE = 0.5  # seconds of work between two updates: how long a person waits for Ctrl-C
 SILENT = False  # true in worker processes, whose parent tells how far they are
-LINES = 15.0  # seconds between two lines where there is no terminal
+OFTEN = 0.1  # seconds between two updates of a bar,
+LINES = 15.0  # and seconds between two lines where there is no terminal
 
 
 class Progress:
@@ -21,17 +22,20 @@ class Progress:
         self._bar: Any = None
         self._terminal = sys.stderr.isatty()
 
-    def update(self, fraction: float, note: str = "", at_once: bool = False) -> None:
+    def update(self, fraction: float, note: str | Callable[[], str] = "", at_once: bool = False) -> None:
         """Say that `fraction` of the task is done; `at_once`, on a terminal, before something long begins."""
         now = time.monotonic()
         early = now - self._start < PATIENCE and not (at_once and self._terminal)
         if not self._enabled or fraction >= 1 or early:
             return
-        note = ", ".join(filter(None, [note, self._left(now, fraction)]))
+        pause = OFTEN if self._terminal else LINES
+        if now - self._shown < pause and self._shown != self._start and not at_once:
+            return
+        self._shown = now
+        note = ", ".join(filter(None, [note if isinstance(note, str) else note(), self._left(now, fraction)]))
         if self._terminal:
             self._draw(fraction, note)
-        elif now - self._shown >= LINES or self._shown == self._start:
-            self._shown = now
+        else:
             print(f"{self._task}: {100 * fraction:.0f}% {note}", file=sys.stderr, flush=True)
 
     def _left(self, now: float, fraction: float) -> str:

@@ -154,6 +154,11 @@ def _with_distance(found: "Limit", points: "Data") -> "Limit":
     return found.with_settings(epsilon=epsilon, delta=delta)
 
 
+AN_EVENT, A_NUMBER = 3e-4, 3e-9  # seconds: of an event, and for each of its numbers; certificates included
+SLOW = 5  # times longer, where both layers are trained
+GUESSES = ((10.0, "usually seconds"), (60.0, "usually less than a minute"), (600.0, "usually minutes"))
+
+
 def _effort(network: "Network", points: "Data", loss: str, seconds: float) -> str:
     """Roughly what the size of a problem means, said before the search begins."""
     from rankfall.limits import LARGE
@@ -163,16 +168,14 @@ def _effort(network: "Network", points: "Data", loss: str, seconds: float) -> st
     if network.depth > 2:
         guess = "the flow is followed until it is near a KKT point, which takes minutes"
         return f"{network.depth} layers: {guess}. {stops}"
-    pairs = network.widths[1] * points.n
-    if pairs <= 2_000:
-        guess = "usually seconds"
-    elif pairs <= LARGE:
-        guess = "usually a minute or more"
-    elif network.trained[1] or named(loss).name == "square":
-        guess = "hours perhaps"
-    else:
-        guess = "minutes, by an approximate route"
-    if points.n > points.dim and pairs <= LARGE:
-        guess += ", longer because there are more samples than features"
+    pairs, exact = network.widths[1] * points.n, network.trained[1] or named(loss).name == "square"
     sizes = f"{network.widths[1]:,} neurons x {points.n:,} samples = {pairs:,} pairs"
-    return f"{sizes}, each with a kink that may be met: {guess}. {stops}"
+    if pairs > LARGE and not exact:
+        return f"{sizes}: minutes, by an approximate route. {stops}"
+    seconds = (
+        pairs
+        * (AN_EVENT + A_NUMBER * pairs * min(points.n, points.dim))
+        * (SLOW if network.trained[1] else 1)
+    )
+    guess = next((words for most, words in GUESSES if seconds <= most), "hours perhaps")
+    return f"{sizes}, and about as many events, at which a neuron comes to a sample's kink: {guess}. {stops}"

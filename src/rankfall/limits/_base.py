@@ -15,11 +15,13 @@ from rankfall.data import Data
 from rankfall.dynamics import Reduction
 from rankfall.dynamics.exact import AtRest, Fork, Region, Stalled, Walk, walk_of
 from rankfall.limits._compare import compare
+from rankfall.limits._forecast import Forecast
 from rankfall.limits._kkt import Point, margins, residuals
 from rankfall.limits._optimality import Optimality, optimality_of_both, optimality_of_fixed
 from rankfall.limits._result import Limit
 from rankfall.limits._verdict import Verdict
 from rankfall.loss import Loss
+from rankfall.measure import Spectrum
 from rankfall.network import Network, with_origin
 from rankfall.trajectory import versions
 
@@ -86,6 +88,7 @@ class Search:
         self.both = network.trained[1]
         self.interrupted, self.stalled, self.rests = False, "", False
         self.begin(network)
+        self.began, self.forecast = time.monotonic(), Forecast(self.walk.region.side.size)
 
     def begin(self, network: Network) -> None:
         """Walk from this network on."""
@@ -159,7 +162,8 @@ class Search:
                     self.show_loading(shown)
                     some = min(PATIENCE, self.budget - walk.steps) if walk.clock.now else 1
                     walk.forward(some, walk.clock.now * RETRY or np.inf)
-                    shown.update(self._done(), self._note())
+                    self.forecast.update(walk.clock.now, len(walk.events))
+                    shown.update(self._done(), self._note)
                     self.on_the_way()
                     due = walk.clock.now >= RETRY * clock or walk.steps >= last + PATIENCE
                     worth = walk.clock.now >= LATER * clock or walk.steps >= SPARING * last
@@ -194,16 +198,19 @@ class Search:
         return max(self.walk.steps / self.budget, spent)
 
     def _note(self) -> str:
-        walk = self.walk
-        kinks, wrong = int(walk.region.held.sum()), int((self.margins() <= 0).sum())
-        state = (
-            f"{wrong} of {len(self.margins())} samples on the wrong side"
-            if wrong
-            else (f"smallest margin {self.margins().min():.3g}")
-        )
-        if not walk.pull.normalised:
-            state = f"log t = {walk.clock.log_time:.4g}"
-        return f"{len(walk.events):,} events, {kinks} kinks held, {state}"
+        """How far the search is, and where the flow seems to go."""
+        walk, q, events = self.walk, self.margins(), len(self.walk.events)
+        rate = events / max(time.monotonic() - self.began, 1e-3)
+        notes = [
+            f"{events:,} of about {self.forecast.expected(events):,} events ({rate:,.0f} per second)",
+            f"log t = {walk.clock.log_time:.1f}",
+            f"stable rank {Spectrum.of(walk.weights.w).stable_rank:.2f}",
+        ]
+        if walk.pull.normalised:
+            wrong = int((self.samples.each(q) <= 0).sum())
+            sizes = f"{wrong} of {len(self.samples.where)} samples on the wrong side"
+            notes.append(sizes if wrong else f"smallest margin {q.min():.3g}")
+        return ", ".join(notes)
 
     def spent(self) -> tuple[str, ...]:
         """Why the search has ended, if it was not because of an answer."""

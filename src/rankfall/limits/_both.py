@@ -83,7 +83,8 @@ class BothLayers(Search):
                         self.show_loading(shown)
                         self.walk.forward(min(TOGETHER, self.budget - self.walk.steps))
                         calm = self.walk.calm
-                    shown.update(self._done(), self._note())
+                    self.forecast.update(self.walk.clock.now, len(self.walk.events))
+                    shown.update(self._done(), self._note)
                     yield calm
             except KeyboardInterrupt:
                 self.interrupted = True
