@@ -64,6 +64,11 @@ class _Direction:
 
 def partly(walk: Walk) -> Partly | None:
     """The end of the present region if the flow comes to rest in part, and is near enough to it; or None."""
+    with np.errstate(all="ignore"):  # numbers that overflow are no end
+        return _partly(walk)
+
+
+def _partly(walk: Walk) -> Partly | None:
     q = walk.pull.y * walk.outputs
     if walk.weights.w.size * len(q) > LARGEST or q.max() < GROWN or q.min() > 0:
         return None
@@ -71,7 +76,7 @@ def partly(walk: Walk) -> Partly | None:
     groups = cell.groups(cell.start)
     rests = _resting(cell.pull.y[:, None] * cell.features(groups))
     pulls = np.abs(derivatives(cell.pull, walk.outputs)[0])
-    if rests.all() or not pulls[~rests].sum() <= FAINT * pulls.sum():
+    if rests.all() or not rests.any() or not pulls[~rests].sum() <= FAINT * pulls.sum():
         return None
     place = _minimum(cell, cell.on_kinks(cell.start, groups), groups, rests)
     return None if place is None else _along(cell, place, rests)
@@ -96,9 +101,8 @@ def _minimum(cell: Cell, place: Place, groups: list[Group], rests: np.ndarray) -
     for _ in range(TURNS):
         place, last = Place(w, place.side, place.held), gains
         pulls, bends, loss = derivatives(cell.pull, cell.outputs(place))
-        with np.errstate(all="ignore"):
-            step = least(features, pulls[rests], bends[rests])
-            gains = float(pulls[rests] @ (features @ step)) / max(loss, 1e-300)
+        step = least(features, pulls[rests], bends[rests])
+        gains = float(pulls[rests] @ (features @ step)) / max(loss, 1e-300)
         if not np.isfinite(step).all():
             return None
         if gains <= STILL or last / 4 < gains <= ROUNDED:
@@ -217,8 +221,7 @@ def _slopes(
         at_rest = np.linalg.lstsq(cell.x[kinks].T, -(group.slopes * pulls) @ cell.x, rcond=None)[0]
         way = whole[neuron] / cell.a[neuron]
         along = np.linalg.lstsq(cell.x[kinks].T, way - (group.slopes * combined) @ cell.x, rcond=None)[0]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            own = np.nan_to_num(np.where(rests[kinks], at_rest / pulls[kinks], along / combined[kinks]))
+        own = np.nan_to_num(np.where(rests[kinks], at_rest / pulls[kinks], along / combined[kinks]))
         outside = np.maximum(own - 1, cell.slope - own)
         back = np.where(own >= 1 - EXACT, 1.0, np.where(own <= cell.slope + EXACT, -1.0, 0.0))
         size = max(float(np.linalg.norm(way)), 1e-300)

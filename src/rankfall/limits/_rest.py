@@ -153,9 +153,10 @@ class Cell:
         return slopes
 
     def ahead(self, place: Place) -> np.ndarray:
-        """How far each pair is on its side of its kink; infinity where there is none."""
+        """How far each pair is on its side of its kink; infinity where there is none, or nothing moves."""
         z = place.side * (place.w @ self.x.T) / np.maximum(self.lengths, 1e-300)
-        none = place.held | (self.a == 0)[:, None] | (self.lengths == 0) | (self.slope == 1)
+        still = (self.a == 0) | ~(self.slopes(place).any(axis=1) | place.held.any(axis=1))
+        none = place.held | still[:, None] | (self.lengths == 0) | (self.slope == 1)
         return np.where(none, np.inf, z)
 
 
