@@ -1027,8 +1027,8 @@ SIZES = {
         "10,000 pairs, each with a kink that may be met: usually a",
     ),
     "samples": (("-d", "n=60", "--width", 40), "longer because there are more samples than features"),
-    "too many": (("-d", "n=300", "--width", 100), "minutes, by an approximate route"),
-    "both": (("-d", "n=300", "--width", 100, "--init", "balanced"), "hours perhaps"),
+    "too many": (("-d", "n=300", "--width", 400), "minutes, by an approximate route"),
+    "both": (("-d", "n=300", "--width", 400, "--init", "balanced"), "hours perhaps"),
     "layers": (
         ("-d", "n=10", "--width", "4,4", "--init", "gaussian"),
         "3 layers: the flow is followed until",

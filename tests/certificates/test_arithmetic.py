@@ -5,7 +5,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from rankfall.certificates import check
+from rankfall.certificates import Problem, check
+from rankfall.certificates._problem import dyadic
 
 RNG = np.random.default_rng
 
@@ -82,3 +83,28 @@ def test_doubles_of_all_sizes_are_integers_over_one_power_of_two():
     values = [0.0, 1.5, -0.1, 1e-300, 1e300, 5e-324]
     numbers, shift = check.dyadic(values)
     assert [Fraction(number, 2**shift) for number in numbers] == [Fraction(value) for value in values]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [0.0, 1.5, -0.1, 1e-300, 1.7e308, 5e-324, -5e-324],
+        [4.0, -8.0, 0.0],
+        [0.0, 0.0],
+        [],
+        (RNG(0).normal(size=500) * 10.0 ** RNG(1).integers(-20, 20, 500)).tolist(),
+    ],
+)
+def test_whole_arrays_become_the_integers_of_the_checker(values):
+    assert dyadic(np.array(values)) == check.dyadic(values)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_the_checker_is_given_the_gram_matrix_that_it_would_compute(bias):
+    x, y = RNG(2).normal(size=(5, 3)), np.array([1.0, -1.0, 1.0, 1.0, -1.0])
+    problem = Problem(x, y, 0.1, np.array([1.0, -0.5]), bias)
+    told = check.read(problem.document(), check.FORM["problem"], "the problem")
+    alone = check.Problem(told, None)
+    assert problem.checked.G == alone.G
+    known = {key: value for key, value in vars(problem.checked).items() if key in vars(alone)}
+    assert known == vars(alone)

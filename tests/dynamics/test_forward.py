@@ -77,7 +77,11 @@ def in_order(walk, still=np.inf):
 
 
 def compare(seed, steps=250):
-    network, data, loss = problem(seed)
+    return agree(*problem(seed), steps)
+
+
+def agree(network, data, loss, steps):
+    """Compare the two walks after so many steps; False if the flow is at rest by then."""
     there, here = walks(network, data, loss)
     naive(there, steps)
     if there.at_rest() or there.clock.now == 0:  # what happens at rest is rounding
@@ -104,6 +108,24 @@ def test_compiled_steps_agree_with_the_walk_event_by_event(part):
 @pytest.mark.parametrize("part", range(10))
 def test_compiled_steps_agree_with_the_walk_on_five_hundred_problems(part):
     assert sum(compare(seed, 150) for seed in range(100 + 50 * part, 150 + 50 * part)) >= 35
+
+
+@pytest.mark.parametrize("loss", ["exponential", "logistic"])
+@pytest.mark.parametrize("both", [False, True], ids=["fixed", "both"])
+def test_compiled_steps_agree_with_the_walk_where_most_samples_pull_no_more(loss, both):
+    rng = np.random.default_rng(11)
+    x, loss = rng.standard_normal((60, 4)), named(loss)
+    network = (
+        Network.gaussian((4, 10, 1), slope=0.1, scale=25.0, seed=3)
+        if both
+        else Network.fixed_second_layer((4, 10, 1), slope=0.1, sigma=200.0, seed=3)
+    )
+    f = walks(network, Data(x, np.where(x[:, 0] > 0, 1.0, -1.0)), loss)[0].outputs
+    data = Data(x, np.where((f > 0) ^ (np.abs(f) < 2), 1.0, -1.0))
+    there, _ = walks(network, data, loss)
+    pulls = np.abs(naive(there, 120).present_pulls())
+    assert (pulls > 1e-30 * pulls.sum()).mean() < 0.6
+    assert agree(network, data, loss, 120)
 
 
 @pytest.mark.parametrize("slope", [0.0, 0.1])

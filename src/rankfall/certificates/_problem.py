@@ -100,21 +100,25 @@ class Problem:
 
     @cached_property
     def checked(self) -> check.Problem:
-        """The problem as the checker sees it."""
-        told = check.read(self.document(), check.FORM["problem"], "the problem")
-        return check.Problem(told, None)
+        """The problem as the checker sees it, with the Gram matrix that is known already."""
+        told = check.read(self.document(data=False), check.FORM["problem"], "the problem")
+        return Checked(told, self)
+
+    @cached_property
+    def sha256(self) -> str:
+        """That of the data."""
+        return hashlib.sha256(check.canonical(self.x.tolist(), self.y.tolist())).hexdigest()
 
     def document(self, data: bool = True) -> dict[str, Any]:
         """The problem as it stands in a certificate; without `data` only their sha256 is given."""
-        rows, labels = self.x.tolist(), self.y.tolist()
         about: dict[str, Any] = {
             "name": self.name,
-            "samples": len(rows),
+            "samples": len(self.x),
             "features": self.x.shape[1],
-            "sha256": hashlib.sha256(check.canonical(rows, labels)).hexdigest(),
+            "sha256": self.sha256,
         }
         if data:
-            about |= {"x": [hexes(row) for row in rows], "y": hexes(labels)}
+            about |= {"x": [hexes(row) for row in self.x], "y": hexes(self.y)}
         return {
             "data": about,
             "bias": bool(self.bias),
@@ -128,7 +132,32 @@ class Problem:
 
 def hexes(values: Sequence[float] | np.ndarray) -> list[str]:
     """Doubles as float.hex() spells them."""
-    return [(float(value) + 0.0).hex() for value in values]
+    return [value.hex() for value in (np.asarray(values, dtype=np.float64) + 0.0).tolist()]
+
+
+def dyadic(values: np.ndarray) -> tuple[list[int], int]:
+    """Integers and the least number s such that the values are exactly the integers over 2^s."""
+    parts, exponents = np.frexp(values.ravel())
+    whole = np.ldexp(parts, 53).astype(np.int64)  # the values are whole 2^(exponents - 53)
+    lowest = np.frexp((whole & -whole).astype(np.float64))[1] - 1
+    shift = max(0, int((53 - exponents - lowest)[whole != 0].max(initial=0)))
+    up = shift + exponents.astype(np.int64) - 53
+    odd = np.where(up < 0, whole >> np.minimum(np.maximum(-up, 0), 63), whole)
+    return [v << u for v, u in zip(odd.tolist(), np.maximum(up, 0).tolist(), strict=True)], shift
+
+
+class Checked(check.Problem):
+    """The checker's problem, with the Gram matrix that is known already as integers."""
+
+    def __init__(self, told: dict[str, Any], problem: Problem):
+        super().__init__(told, (problem.x.tolist(), problem.y.tolist()))
+        self._problem = problem
+
+    @cached_property
+    def G(self) -> list[list[int]]:
+        """The Gram matrix."""
+        check.affordable(self.n**2, self.bits)
+        return [list(map(int, row)) for row in self._problem.integers.gram.tolist()]
 
 
 class Integers:
@@ -136,7 +165,7 @@ class Integers:
 
     def __init__(self, problem: Problem):
         n, k = problem.inputs.shape
-        flat, self.sx = check.dyadic(problem.inputs.ravel().tolist())
+        flat, self.sx = dyadic(problem.inputs)
         x = fmpz_mat(n, k, flat)
         self.x, self.gram = x, x * x.transpose()
         self.a, self.sa = check.dyadic([] if problem.second is None else problem.second.tolist())

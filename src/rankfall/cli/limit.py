@@ -49,7 +49,7 @@ def limit(
     seed: Seed = 0,
     loss: Loss = None,
     tolerance: Tolerance = 1e-10,
-    budget: Budget = 100_000,
+    budget: Budget = 1_000_000,
     seconds: Seconds = 60.0,
     go_on: GoOn = None,
     optimality: Globally = True,

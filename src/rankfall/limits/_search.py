@@ -23,7 +23,7 @@ def limit(
     loss: Loss | str = "exponential",
     *,
     tol: float = 1e-10,
-    budget: int = 100_000,
+    budget: int = 1_000_000,
     seconds: float = np.inf,
     large: int = LARGE,
     optimality: bool = True,

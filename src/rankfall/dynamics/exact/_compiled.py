@@ -11,7 +11,9 @@ else is left to the walk in NumPy, the naive twin of this file: several kinks at
 bounds, inputs on one line, neurons without output weight, and steps that are stiff.
 
 After an event only one neuron moves otherwise than the series says, so that outputs, their rates and the g_j
-are carried over from step to step, and computed anew from the weights every `FRESH` steps.
+are carried over from step to step, and computed anew from the weights every `FRESH` steps. Late in a run most
+samples pull no more; there the outputs and their rates are computed anew in every step, and the higher orders
+for the others alone.
 """
 
 from typing import NamedTuple
@@ -34,6 +36,10 @@ DEPENDENT = 1e-6  # inputs closer than this to the span of others are for the wa
 GROWTH = 4.0  # of the step, at the most
 PARTS = 50  # of a step, at the most, in which the other clock is gathered
 STUCK = 50  # events without progress after which the walk takes over
+FAINT = 1e-30  # the share of the pulls below which a sample takes no part in the higher orders of a series,
+SLOW = 3.0  # if no output moves by more than this in a unit of the step, so that it stays faint
+WORTH = 6  # the order of the step before from which on it is worth leaving samples out,
+PART = 0.6  # if no more than this part of them is left
 
 EXPONENTIAL, LOGISTIC, SQUARE = 0, 1, 2
 CROSS, STICK, RELEASE = 0, 1, 2  # kinds of events
@@ -96,7 +102,7 @@ class State(NamedTuple):
     g: np.ndarray
     held: np.ndarray
     age: np.ndarray  # steps since these were computed from the weights
-    clock: np.ndarray  # its own, log t, the other one, the step to try next, calm steps
+    clock: np.ndarray  # its own, log t, the other one, the step to try next, calm steps, the last order
 
 
 class Log(NamedTuple):
@@ -375,6 +381,15 @@ def _is_noise(setting, state, series, h, rtol):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def _present(setting, state, series, weighted, room):  # type: ignore[no-untyped-def]
+    """Outputs and pulls from the weights; `weighted` are the a_j w_j (k, m)."""
+    _outputs(setting, state, weighted, room, series.f[0])
+    for i in range(len(setting.y)):
+        series.f[0, i] += state.c[0]
+    _first_pulls(setting, series.f[0], series)
+
+
+@compiled
 def _expand(setting, state, series, h, rtol, room, weighted):  # type: ignore[no-untyped-def]
     """The series of a step in units of h, its order, and how many such units the tolerance allows."""
     m, k = state.w.shape
@@ -388,18 +403,39 @@ def _expand(setting, state, series, h, rtol, room, weighted):  # type: ignore[no
     if known:
         for i in range(len(setting.y)):
             series.f[0, i] = state.f[i]
+        _first_pulls(setting, series.f[0], series)
     else:
         state.age[0] = 0
-        _outputs(setting, state, weighted, room, series.f[0])
-        for i in range(len(setting.y)):
-            series.f[0, i] += state.c[0]
-    _first_pulls(setting, series.f[0], series)
+        _present(setting, state, series, weighted, room)
+    pulling, fewer = np.empty(0, dtype=np.int64), False
+    if state.clock[5] >= WORTH and setting.loss != SQUARE:
+        pulling = _pulling(state, series)
+        fewer = len(pulling) <= PART * len(setting.y)
+    if fewer and known:  # outputs that are straight lines are not carried over
+        known = False
+        _present(setting, state, series, weighted, room)
+    _derivatives(setting, state, series, 0, h, room, weighted, known)
+    if _is_noise(setting, state, series, h, rtol):
+        return 0, 0.0
+    if not fewer or _largest(series.f[1]) > SLOW:
+        order, theta = _higher(setting, state, series, h, rtol, room, weighted)
+    else:
+        some, those, their = _few(setting, state, series, pulling)
+        order, theta = _higher(some, those, their, h, rtol, np.empty((k, len(pulling))), weighted)
+        _spread(series, their, pulling, order)
+        state.age[0] = -1
+    state.clock[5] = order
+    return order, theta
+
+
+@compiled
+def _higher(setting, state, series, h, rtol, room, weighted):  # type: ignore[no-untyped-def]
+    """The series beyond the first order, from what `_expand` begins; returns the same."""
     _scale(setting, state, series, h, rtol)
     before, o = 0.0, len(series.c) - ORDER - 1
     while True:
-        _derivatives(setting, state, series, o, h, room, weighted, known and o == 0)
-        if o == 0 and _is_noise(setting, state, series, h, rtol):
-            return 0, 0.0
+        if o > 0:
+            _derivatives(setting, state, series, o, h, room, weighted, False)
         _next_pulls(setting, series, o)
         o += 1
         rough = _roughness(series, o)
@@ -413,6 +449,89 @@ def _expand(setting, state, series, h, rtol, room, weighted):  # type: ignore[no
         before = rough
         if o == ORDER or (o >= LEAST and SAFETY * allowed >= 1.0):
             return o, min(SAFETY * allowed, GROWTH)
+
+
+@compiled
+def _pulling(state, series):  # type: ignore[no-untyped-def]
+    """The samples that pull, or whose kinks are held."""
+    p, found, most = series.p[0], np.empty(len(state.f), dtype=np.bool_), 0.0
+    for i in range(len(found)):
+        if state.live[i]:
+            most = max(most, p[i])
+    for i in range(len(found)):
+        found[i] = state.live[i] and not p[i] <= FAINT * most
+    for j in range(len(state.a)):
+        for s in range(state.holding[j]):
+            found[state.samples[j, s]] = True
+    return np.flatnonzero(found)
+
+
+@compiled
+def _few(setting, state, series, which):  # type: ignore[no-untyped-def]
+    """Setting, state and series of some samples alone; weights and their series are shared."""
+    n, orders = len(which), len(series.c)
+    x, across = setting.x[which], np.ascontiguousarray(setting.x[which].T)
+    slopes = np.empty((len(state.a), n))
+    for j in range(len(state.a)):
+        for i in range(n):
+            slopes[j, i] = state.slopes[j, which[i]]
+    some = Setting(
+        x,
+        across,
+        setting.lengths[which],
+        setting.mated[which],
+        setting.y[which],
+        setting.often[which],
+        setting.weight,
+        setting.loss,
+        setting.slope,
+        setting.both,
+        setting.bias,
+    )
+    those = State(
+        state.w,
+        state.a,
+        state.c,
+        state.side,
+        slopes,
+        state.holding,
+        state.samples,
+        state.basis,
+        state.solver,
+        state.sizes,
+        state.gap,
+        state.way,
+        state.changed,
+        state.pinned,
+        state.live[which],
+        state.f,
+        state.rate,
+        state.g,
+        state.held,
+        state.age,
+        state.clock,
+    )
+    f, r, p, e = np.empty((orders, n)), np.empty((orders, n)), np.empty((orders, n)), np.empty((orders, n))
+    for i in range(n):
+        f[0, i], f[1, i], r[0, i] = series.f[0, which[i]], series.f[1, which[i]], series.r[0, which[i]]
+        p[0, i], e[0, i] = series.p[0, which[i]], series.e[0, which[i]]
+    d = np.empty((orders, n))
+    their = Series(
+        series.w, series.a, series.c, series.g, f, r, series.held, p, d, e, series.log_loss, np.empty(n)
+    )
+    return some, those, their
+
+
+@compiled
+def _spread(series, their, which, order):  # type: ignore[no-untyped-def]
+    """Bring the series of some samples to their places; the outputs of the others are straight lines."""
+    for o in range(1, order + 1):
+        for i in range(series.f.shape[1]):
+            series.r[o, i] = 0.0
+            if o > 1:
+                series.f[o, i] = 0.0
+        for i in range(len(which)):
+            series.f[o, which[i]], series.r[o, which[i]] = their.f[o, i], their.r[o, i]
 
 
 @compiled

@@ -94,7 +94,7 @@ class Forward:
             g=np.zeros((m, k)),
             held=np.zeros((m, kinks)),
             age=np.zeros(1, dtype=np.int64),
-            clock=np.zeros(5),
+            clock=np.zeros(6),
         )
         self.series = compiled.Series(
             w=np.zeros((orders, m, k)),
