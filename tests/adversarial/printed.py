@@ -97,7 +97,7 @@ def faults_of_rest(limit: Limit, problem: Problem) -> list[str]:
     pulls = np.exp(-q) if problem.loss.startswith("exponential") else 1 / (1 + np.exp(q))
     wrong = int((q <= 0).sum())
     faults = [] if f": {wrong} of" in limit.settings["end"] else [f"{wrong} samples are on the wrong side"]
-    return faults + unbalanced(w, problem, problem.y * pulls)
+    return faults + unbalanced(w, problem, problem.y * pulls, None if problem.both else a)
 
 
 def rests_in_part(limit: Limit) -> bool:

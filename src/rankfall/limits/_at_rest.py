@@ -8,6 +8,7 @@ import numpy as np
 from rankfall._progress import progress
 from rankfall.certificates import Certificate, Missing
 from rankfall.dynamics.exact import Region
+from rankfall.limits._balance import rest_of
 from rankfall.limits._base import Search
 from rankfall.limits._endpoint import subgradient
 from rankfall.limits._error import LONG, SAFE, TWINS, Error
@@ -19,6 +20,7 @@ from rankfall.limits._verdict import Verdict
 
 NEAR = 3e-3  # pre-activations that are this small, relative to weights and inputs, may be at their kinks
 AGAIN = 0.1  # a proof that failed is tried again when the state is nearer by this factor,
+STILL = 1e-6  # how far a rest point may be, relative to the weights, where nothing moves any more
 CLEAR = 1e-3  # and not any more where the state is so near, relative to the room that the kinks leave
 
 
@@ -112,6 +114,31 @@ class RestSearch(Search):
             region=Region(self.walk.region.x, self.walk.region.slope, found.side, self.walk.region.lines),
             slopes=found.slopes,
             more={"end": told, "loss_at_end": found.loss * self.walk.pull.weight, "distance": found.distance},
+        )
+
+    def stopped(self) -> Limit | None:
+        """The state, if nothing moves any more, up to rounding, though no minimum of the loss was found."""
+        rest = rest_of(self.walk, self.both) if self.rests else None
+        if rest is None or not rest.gradient <= self.tol or not rest.distance <= STILL:
+            return None
+        walk, weights, q = self.walk, self.walk.weights, self.margins()
+        with np.errstate(over="ignore"):
+            loss = float(np.exp(walk.pull.log_loss(walk.outputs)))
+        wrong, many = int((self.samples.each(q) <= 0).sum()), len(self.samples.where)
+        return self.finish(
+            verdict=Verdict.FOLLOWED,
+            missing=(),
+            network=self.lifted(weights.w, weights.a, weights.c, still=True),
+            multipliers=np.zeros(many),
+            margins=self.samples.each(q),
+            residuals={"gradient": rest.gradient},
+            region=walk.region,
+            slopes=rest.slopes,
+            more={
+                "end": f"rest point: {wrong} of {many} samples are misclassified",
+                "loss_at_end": loss,
+                "distance": rest.distance,
+            },
         )
 
     def _margins_of(self, w: np.ndarray) -> np.ndarray:

@@ -111,14 +111,14 @@ class BothLayers(Search):
         """Do the pulls of the samples balance on every neuron, at weights that stay as they are?"""
         if not self.comes_to_rest():
             return False
-        rest = rest_of(self.walk)
+        rest = rest_of(self.walk, both=True)
         return rest.gradient <= self.tol and rest.distance <= AT_REST
 
     # Ends at which samples stay on the wrong side
 
     def _at_rest(self) -> Limit:
         """The end of a flow that comes to rest at finite weights."""
-        rest, q, weights = rest_of(self.walk), self.margins(), self.walk.weights
+        rest, q, weights = rest_of(self.walk, both=True), self.margins(), self.walk.weights
         wrong = int((self.samples.each(q) <= 0).sum())
         with np.errstate(over="ignore"):
             loss = float(np.exp(self.walk.pull.log_loss(self.walk.outputs)))

@@ -72,7 +72,9 @@ class FixedSecondLayer(RestSearch):
             )
         if self.margins().min() <= 0:
             near = self.near_kinks() if large else None
-            rests = None if self.interrupted else self.at_rest(near, anyway=True) or self.at_rest_in_part()
+            if self.interrupted:
+                return self.undecided((why,))
+            rests = self.at_rest(near, anyway=True) or self.at_rest_in_part() or self.stopped()
             return rests or self.undecided((why,))
         if found is None:
             return self.undecided((why,))
