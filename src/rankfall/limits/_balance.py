@@ -3,8 +3,8 @@ r"""Rest points of a flow at finite weights: there the samples' pulls balance.
 With both layers trained, at a rest point that is no saddle the pull $g_j = \sum_i r_i P_{ji} x_i$ of the
 samples is zero on every neuron, those without weight included. Then of the Hessian of the loss,
 $\sum_i \ell''(q_i) h_i h_i^T$ and the blocks $-g_j$ that couple $w_j$ and $a_j$, only the first part is left,
-which has no negative eigenvalue: the rest point is a minimum to second order. Along the scalings that conserve
-$f$ the loss is constant, and the flow does not move along them: $|w_j|^2 - a_j^2$ is conserved.
+which has no negative eigenvalue: the rest point is a minimum to second order. Along the scalings that
+conserve $f$ the loss is constant, and the flow does not move along them: $|w_j|^2 - a_j^2$ is conserved.
 """
 
 from dataclasses import dataclass
