@@ -67,10 +67,15 @@ def one(labels: str, slope: float) -> Row:
         f"time to an answer ({limit.verdict}, {steps:,} steps) against loss-normalised gradient descent to "
         f"1 - cos = {CLOSE:g} from this limit{stopped}"
     )
-    if not limit.reached:
+    if limit.verdict.finished and not limit.reached:
+        there, what = (
+            SECONDS,
+            f"time to an answer ({limit.verdict}, {steps:,} steps): {limit.settings['end']}",
+        )
+    elif not limit.reached:
         what = f"no answer within {SECONDS:g} s: {'; '.join(limit.missing)}"
     name = f"both layers, {labels} labels, slope {slope:g}"
-    ratio = there / ours if limit.reached else 0.0
+    ratio = there / ours if limit.verdict.finished else 0.0
     answered = limit.verdict.finished and ours <= SECONDS + 2
     return Row(name, duration(ours), duration(there), ratio, what, at_least=1, also=answered)
 

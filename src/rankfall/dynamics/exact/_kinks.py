@@ -108,16 +108,17 @@ def decide_lines(
     slope: float,
     lines: np.ndarray | None,
     comes: bool = True,
+    noise: float = 0.0,
 ) -> Decision:
     """`decide`, where the inputs on one line have one kink and so one slope P, or P and 1 + alpha - P."""
     if lines is None or not len(at_kink):
-        return decide(at_kink, slopes, x, r, sign, slope, comes=comes)
+        return decide(at_kink, slopes, x, r, sign, slope, comes=comes, noise=noise)
     first = at_kink[[not lines[s, at_kink[at_kink < s]].any() for s in at_kink]]
     joint = r.copy()
     joint[at_kink] = 0.0
     joint[first] = np.abs(lines[first]) @ r
     base = ((1 + slope) * (np.minimum(lines[first], 0.0) @ r)) @ x[first]
-    found = decide(first, slopes, x, joint, sign, slope, base, comes)
+    found = decide(first, slopes, x, joint, sign, slope, base, comes, noise)
     other_end = {slope: 1.0, 1.0: slope}
 
     def spread(chosen: np.ndarray) -> np.ndarray:
@@ -141,13 +142,15 @@ def decide(
     slope: float,
     base: np.ndarray | float = 0.0,
     comes: bool = True,
+    noise: float = 0.0,
 ) -> Decision:
     """The slopes of a neuron at its kinks `at_kink` (sample numbers), when all pulls are `r`.
 
     `slopes` (n) holds the slopes of the other samples, and for those at the kink the side they come to;
     `sign` is that of the neuron's output weight, `base` a pull beside those of the samples. Slopes strictly
     inside of (slope, 1) are those that stick. `comes`: the neuron has come to one new kink, and was held at
-    the others; then a repelling one is crossed. Else several are reached at once, or it begins there.
+    the others; then a repelling one is crossed. Else several are reached at once, or it begins there. A pull
+    may be `noise`.
     """
     attracts = sign * r[at_kink] < 0
     sticky, repelling = at_kink[attracts], at_kink[~attracts]
@@ -161,7 +164,7 @@ def decide(
         chosen[repelling] = sides
         others = chosen * r
         others[sticky] = 0.0
-        most = float(np.abs(others) @ lengths + np.linalg.norm(base))
+        most = float(np.abs(others) @ lengths + np.linalg.norm(base)) + noise * float(lengths.sum()) / _INSIDE
         chosen[sticky] = _least_pull(x[sticky], others @ x + base, r[sticky], slope, most)
         velocity = sign * (x[repelling] @ ((chosen * r) @ x + base))
         return chosen, np.where(sides == 1, velocity, -velocity)

@@ -111,7 +111,10 @@ class Switching:
         self, at_kink: np.ndarray, slopes: np.ndarray, r: np.ndarray, sign: float, comes: bool
     ) -> Decision:
         region = self.region
-        return decide_lines(at_kink, slopes, region.x, r, sign, region.slope, region.lines, comes=comes)
+        noise = self.clock.pull.rounding(self.motion.outputs)
+        return decide_lines(
+            at_kink, slopes, region.x, r, sign, region.slope, region.lines, comes=comes, noise=noise
+        )
 
     def _place(self, neuron: int, at_kink: np.ndarray, decision: Decision, before: np.ndarray) -> None:
         """Give a neuron the slopes that were decided, and log what changes."""
