@@ -5,51 +5,31 @@ printed right before the search. Where the history of the repository is, the sam
 from before the imports were put off.
 """
 
-import os
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Callable
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 
 import rankfall as rf
+from benchmarks.before import COMMIT, ROOT, source_before, with_source
 from benchmarks.table import Row, duration
-from benchmarks.timing import say, side_by_side
+from benchmarks.timing import side_by_side
 
-ROOT = Path(__file__).parents[1]
-BEFORE = "afb86e1"
 LIMIT = ("-m", "rankfall", "limit", "data.csv", "--label", "y", "--slope", "0.1", "--width", "20")
 PEER = ("-c", "import jax, numpy, scipy.optimize; print()")
-UNWRITTEN = "PYTHONDONTWRITEBYTECODE"  # with it every process would compile rankfall anew
 
 
 def first_line(words: tuple[str, ...], source: Path, folder: Path) -> None:
     """Wait until a process of Python has printed its first line, and end it."""
-    settings = {"PYTHONPATH": str(source), "PYTHONUNBUFFERED": "1"}
-    inherited = {name: value for name, value in os.environ.items() if name != UNWRITTEN}
     command = [sys.executable, *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=inherited | settings, cwd=folder) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=with_source(source), cwd=folder) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         process.kill()
     if not line:
         raise RuntimeError(f"this printed nothing: {' '.join(command)}")
-
-
-def source_before(folder: Path) -> Path | None:
-    """The source of the commit from before; None where there is no history."""
-    archive = ["git", "archive", BEFORE, "src"]
-    try:
-        found = subprocess.run(archive, cwd=ROOT, capture_output=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        say(f"the commit {BEFORE} is left out: the history of the repository is not here")
-        return None
-    with tarfile.open(fileobj=BytesIO(found.stdout)) as tar:
-        tar.extractall(folder, filter="data")
-    return folder / "src"
 
 
 def write_data(file: Path) -> None:
@@ -78,6 +58,6 @@ def bench() -> list[Row]:
     )
     rows = [Row("start of a limit", duration(ours), duration(peer), ours / peer, what)]
     for time in before:
-        what = f"the same, against the commit {BEFORE}"
+        what = f"the same, against the commit {COMMIT}"
         rows.append(Row("start, before", duration(ours), duration(time), ours / time, what))
     return rows
