@@ -96,13 +96,14 @@ def faults_of_rest(limit: Limit, problem: Problem) -> list[str]:
     q = problem.y * (a @ np.where(z > 0, z, problem.slope * z))
     pulls = np.exp(-q) if problem.loss.startswith("exponential") else 1 / (1 + np.exp(q))
     wrong = int((q <= 0).sum())
-    faults = [] if f": {wrong} of" in limit.settings["end"] else [f"{wrong} samples are on the wrong side"]
+    said = "; ".join([limit.settings["end"], *limit.missing])
+    faults = [] if f" {wrong} of" in said else [f"{wrong} samples are on the wrong side"]
     return faults + unbalanced(w, problem, problem.y * pulls, None if problem.both else a)
 
 
 def rests_in_part(limit: Limit) -> bool:
     """Does it say that some margins stay finite, and others grow?"""
-    return "keep finite margins" in str(limit.settings.get("end", ""))
+    return limit.settings.get("end") == "at rest in part"
 
 
 def faults_of_part(limit: Limit, problem: Problem) -> list[str]:
@@ -134,7 +135,7 @@ def faults_of_part(limit: Limit, problem: Problem) -> list[str]:
         "a margin that grows is below 1": own[~rests].min(initial=np.inf) >= 1 - 1e-7,
         "the region is not that of the direction": (limit.region * z >= -1e-7 * sizes.max()).all(),
         "this is not the shortest direction": np.sqrt(2 * off) <= 1e-6 * np.linalg.norm(w),
-        f"{wrong} samples at rest are misclassified": f"and {wrong} of them" in limit.settings["end"],
+        f"{wrong} samples at rest are misclassified": f"and {wrong} of them" in limit.missing[0],
     }
     return [fault for fault, holds in conditions.items() if not holds]
 

@@ -9,6 +9,7 @@ import rankfall as rf
 from rankfall.data import Data
 from rankfall.dynamics import Reduction
 from rankfall.dynamics.exact import walk_of
+from rankfall.limits import Verdict
 from rankfall.limits._partly import partly
 from rankfall.loss import named
 
@@ -71,7 +72,8 @@ def test_the_direction_is_that_in_which_scipy_sees_the_flow_go(seed, slope):
     data = noisy(seed)
     network = rf.Network.fixed_second_layer((3, 4, 1), slope=slope, sigma=0.3, seed=seed)
     end = rf.limit(network, data, seconds=30, show=False)
-    assert SAYS in end.settings.get("end", ""), (end.verdict, end.missing)
+    assert end.verdict is Verdict.FOLLOWED
+    assert SAYS in end.missing[0], end.missing
     before, after = by_scipy(network, data, [10.0, 13.0])
     gone, direction = (after - before).ravel(), np.ravel(end.network.weights[0])
     assert gone @ direction / np.linalg.norm(gone) / np.linalg.norm(direction) > 0.99
@@ -81,7 +83,7 @@ def test_the_direction_is_that_in_which_scipy_sees_the_flow_go(seed, slope):
     assert (q[~rests] > q[rests].max()).all()
     assert end.settings["loss_at_end"] == pytest.approx(np.exp(-q[rests]).sum() / len(q), rel=1e-2)
     wrong = int((q <= 0).sum())
-    assert f"{int(rests.sum())} of {len(q)} samples {SAYS}, and {wrong} of them" in end.settings["end"]
+    assert f"{int(rests.sum())} of {len(q)} samples {SAYS}, and {wrong} of them" in end.missing[0]
 
 
 @pytest.mark.parametrize("seed", [0, 21, 39])

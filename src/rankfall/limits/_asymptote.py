@@ -213,10 +213,11 @@ def _others(walk: Walk, point: Point, margins: np.ndarray, tight: np.ndarray, be
     reach = np.linalg.norm(a) * walk.region.lengths
     level = float((c[tight] + np.log(share[tight])).mean())
     pulls = np.exp(np.minimum(level - c, 700.0))
-    extra = float((reach * pulls * total)[~tight] @ (1 / (margins[~tight] - 1)))
-    if walk.pull.loss.name == "logistic":
-        extra += float(total * (reach * pulls) @ np.exp(np.minimum(-c - np.log(walk.pull.often), 700.0)))
-    return extra
+    with np.errstate(over="ignore", invalid="ignore"):  # that is too much in any case
+        extra = float((reach * pulls * total)[~tight] @ (1 / (margins[~tight] - 1)))
+        if walk.pull.loss.name == "logistic":
+            extra += float(total * (reach * pulls) @ np.exp(np.minimum(-c - np.log(walk.pull.often), 700.0)))
+    return np.inf if np.isnan(extra) else extra
 
 
 def _onto_kinks(region: Region, w: np.ndarray) -> np.ndarray:

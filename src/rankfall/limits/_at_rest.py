@@ -106,14 +106,18 @@ class RestSearch(Search):
         )
         return self.finish(
             verdict=Verdict.FOLLOWED,
-            missing=(),
+            missing=(told,),
             network=self.lifted(found.w, self.walk.weights.a),
             multipliers=samples.shared(found.multipliers),
             margins=samples.each(np.where(found.rests, 0.0, self._margins_of(found.w))),
             residuals=found.residuals,
             region=Region(self.walk.region.x, self.walk.region.slope, found.side, self.walk.region.lines),
             slopes=found.slopes,
-            more={"end": told, "loss_at_end": found.loss * self.walk.pull.weight, "distance": found.distance},
+            more={
+                "end": "at rest in part",
+                "loss_at_end": found.loss * self.walk.pull.weight,
+                "distance": found.distance,
+            },
         )
 
     def stopped(self) -> Limit | None:

@@ -122,7 +122,8 @@ def _along(cell: Cell, place: Place, rests: np.ndarray) -> Partly | None:
     margins, size = signed @ found.u, np.linalg.norm(found.u)
     residuals = {
         "stationarity": float(np.linalg.norm(found.pulls @ found.features - found.u) / size),
-        "feasibility": max(0.0, 1 - float(margins[~rests].min()), float(np.abs(margins[rests]).max())),
+        "feasibility": max(0.0, 1 - float(margins[~rests].min())),
+        "rest": float(np.abs(margins[rests]).max()),
         "complementarity": float(multipliers @ np.abs(margins - 1) / multipliers.sum()),
     }
     gap = _gap(cell, place, found, multipliers)

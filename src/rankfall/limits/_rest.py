@@ -72,7 +72,7 @@ class Cell:
         side = np.where(z > 0, 1, -1) if self.slope < 1 else np.ones(z.shape, dtype=int)
         held = region.side == 0
         if near is not None:
-            held = held | near & (self.a[:, None] * derivatives(self.pull, walk.outputs)[0] < 0)
+            held = held | near & (self.a[:, None] * np.sign(derivatives(self.pull, walk.outputs)[0]) < 0)
         held = held & (self.a != 0)[:, None] & (self.slope < 1)
         self.start = Place(weights.w, np.where(region.side == 0, side, region.side).astype(int), held)
 

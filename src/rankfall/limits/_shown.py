@@ -19,8 +19,9 @@ COLOURS = {  # of the verdicts
 }
 CONDITIONS = {  # what each residual is the residual of
     "stationarity": "the weights are the sum of the samples' gradients, times their multipliers",
-    "feasibility": "every margin is at least 1",
+    "feasibility": "every margin that grows is at least 1",
     "complementarity": "only samples of margin 1 have a multiplier",
+    "rest": "the outputs of the samples at rest do not change in this direction",
     "slopes": "every slope lies between the leaky slope and 1",
     "signs": "off the kinks every slope is that of its side",
     "multipliers": "no multiplier is negative",
