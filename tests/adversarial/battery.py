@@ -25,7 +25,8 @@ LATE = "over time"
 WARNED = "warning"
 REFUSED = "refused"
 CERTIFIED, FOLLOWED, NOT_UNIQUE, NOT_SEPARATED = "certified", "followed", "not unique", "not separated"
-LIMITS = (CERTIFIED, FOLLOWED, "approximate route")  # verdicts that claim a limit
+AT_REST, LATE_ANSWER = "at rest", "seconds are spent"  # a verdict; what an answer says that ran out of time
+LIMITS = (CERTIFIED, AT_REST, FOLLOWED, "approximate route")  # verdicts that claim a limit
 FAULTS = (CRASH, WRONG, PRINTED, WRONG_REST, LATE, WARNED)
 TAKES_SECONDS = "seconds" in inspect.signature(rankfall.limit).parameters
 
@@ -47,6 +48,11 @@ class Case:
     def open(self) -> bool:
         """Did `limit` return without an answer?"""
         return self.verdict not in ("", REFUSED, *LIMITS, NOT_UNIQUE, NOT_SEPARATED)
+
+    @property
+    def out_of_time(self) -> bool:
+        """Did `limit` end without answer because its time was up?"""
+        return self.open and LATE_ANSWER in self.reason
 
     def accuse(self, fault: str, details: str) -> None:
         self.faults.append((fault, details))
@@ -141,6 +147,10 @@ def judge(case: Case, steps: int) -> None:
 
 def _judge_numbers(case: Case) -> None:
     p, limit = case.problem, case.limit
+    if case.verdict == AT_REST:
+        complaint = printed.complaint_of_checker(limit)
+        if complaint:
+            case.accuse(WRONG, f"the stand-alone checker: {complaint}")
     if p.square:
         for fault in printed.faults_of_end(limit, p):
             case.accuse(WRONG, fault)

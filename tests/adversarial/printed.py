@@ -59,7 +59,9 @@ def faults_of_kkt(limit: Limit, problem: Problem) -> list[str]:
     tiny = TOLERANCE * np.linalg.norm(x, axis=1) * np.linalg.norm(w, axis=1).max()
     margins = y * (a @ np.where(z > 0, z, alpha * z))
     margins = np.where(silent(limit, problem), 1.0, margins)
-    apart = relative(w - a[:, None] * ((p * multipliers * y) @ x), w)
+    lengths = np.linalg.norm(x, axis=1)
+    rebuilt = ROUNDING * float(np.abs(a).max() * (multipliers @ lengths) / max(np.abs(w).max(), 1e-300))
+    apart = max(relative(w - a[:, None] * ((p * multipliers * y) @ x), w) - rebuilt, 0.0)
     sums = np.abs(a) @ (np.linalg.norm(w, axis=1)[:, None] * np.linalg.norm(x, axis=1))  # that may cancel
     off = np.maximum(np.abs(margins - 1) - ROUNDING * sums, 0.0)
     slack = float((multipliers * off).max() / max(multipliers.sum(), 1e-300))

@@ -5,6 +5,7 @@ from collections import Counter
 
 from tests.adversarial import opinion
 from tests.adversarial.battery import (
+    AT_REST,
     CERTIFIED,
     FAULTS,
     FOLLOWED,
@@ -17,14 +18,13 @@ from tests.adversarial.battery import (
 from tests.adversarial.problems import KINDS
 
 COLUMNS = (
-    *("problems", "certified", "followed", "forked", "not sep.", "refused", "open"),
+    *("problems", "certified", "at rest", "followed", "forked", "not sep.", "refused", "open"),
     *("agrees", "unsure", "denies"),
     *("crash", "wrong", "printed", "not rest", "late", "warned"),
 )
 LEGEND = """\
-The verdicts of limit: certified; followed; forked (not unique); not sep. (not separated); refused (bad input,
-with a clear sentence); open (no answer). What the oracles say of limits that are certified or followed:
-agrees, unsure, denies. Faults: crash; wrong certificate; printed numbers that do not rebuild W; not rest
+The verdicts of limit: certified; at rest; followed; forked (not unique); not sep. (not separated); refused
+(bad input, with a clear sentence); open (no answer). What the oracles say of limits that are claimed: agrees, unsure, denies. Faults: crash; wrong certificate; printed numbers that do not rebuild W; not rest
 ("not separated" where the flow separates the data); late; NumPy warnings that reach the user."""
 
 
@@ -43,8 +43,9 @@ def table(cases: list[Case], seconds: float) -> str:
     proved = sum(case.verdict == CERTIFIED for case in can)
     lines += ["", LEGEND, ""]
     lines.append(f"certified, of those with a fixed second layer and margins: {of(proved, len(can))}")
-    lines.append(f"certified or followed: {of(limits, len(asked))}")
+    lines.append(f"certified, at rest or followed: {of(limits, len(asked))}")
     lines.append(f"answered: {of(ended, len(asked))}")
+    lines.append(f"out of time: {of(sum(case.out_of_time for case in asked), len(asked))}")
     unanswered = [case for case in cases if case.open]
     settled = [str(case.problem.index) for case in unanswered if case.settles]
     lines.append(f"open: {len(unanswered)}, of which the flow with rounded kinks settles in {len(settled)}")
@@ -59,7 +60,7 @@ def row(group: list[Case]) -> list[str]:
     verdicts = Counter(case.verdict for case in group)
     words = Counter(case.opinion.word for case in group if case.opinion)
     faults = Counter(fault for case in group for fault in {name for name, _ in case.faults})
-    numbers = [verdicts[name] for name in (FOLLOWED, NOT_UNIQUE, NOT_SEPARATED, REFUSED)]
+    numbers = [verdicts[name] for name in (AT_REST, FOLLOWED, NOT_UNIQUE, NOT_SEPARATED, REFUSED)]
     numbers += [sum(case.open for case in group)]
     numbers += [words[word] for word in (opinion.AGREES, opinion.UNDECIDED, opinion.CONTRADICTS)]
     numbers += [faults[fault] for fault in FAULTS]

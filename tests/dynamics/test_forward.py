@@ -219,3 +219,20 @@ def test_a_tiny_walk_compiles_nothing():
     walk.forward(10)
     assert not walk.compiles
     assert walk._twin is None
+
+
+@pytest.mark.parametrize("first", [1e6, 1e12, 1e40])
+def test_a_first_step_that_is_far_too_long_is_taken_in_parts(first):
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((12, 4))
+    data = Data(x, np.sign(x[:, 0] + x[:, 1]))
+    network = Network.fixed_second_layer((4, 6, 1), slope=0.1, sigma=0.1, seed=1)
+    there, here = walks(network, data, named("square"))
+    for walk in (there, here):
+        walk.forward(30)
+    here._next = first
+    for walk in (there, here):
+        walk.forward(10_000, 2 * there.clock.now if walk is there else there.clock.now)
+    assert here.clock.now == there.clock.now
+    np.testing.assert_allclose(here.weights.w, there.weights.w, rtol=1e-7, atol=1e-9)
+    assert np.isfinite(here.motion.sizes).all()

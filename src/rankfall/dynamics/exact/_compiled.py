@@ -34,6 +34,7 @@ FAR = 1e4  # as in `_motion`: kinks that are so near, in units of TOUCH, take pa
 INSIDE = 1e-11  # a slope this close to an end of [alpha, 1] is for the walk to judge
 DEPENDENT = 1e-6  # inputs closer than this to the span of others are for the walk as well
 GROWTH = 4.0  # of the step, at the most
+FAR_TOO_LONG = 1e-2  # a step of which less than this is allowed is expanded anew in its own unit
 PARTS = 50  # of a step, at the most, in which the other clock is gathered
 STUCK = 50  # events without progress after which the walk takes over
 FAINT = 1e-30  # the share of the pulls below which a sample takes no part in the higher orders of a series,
@@ -1041,6 +1042,9 @@ def advance(setting, state, log, series, rtol, steps, most, log_loss, log_time, 
         orders += order
         if not theta * h > 1e-14 * abs(state.clock[0]):
             return STIFF, taken, orders, -1, -1, KINK
+        if theta < FAR_TOO_LONG:  # its coefficients may overflow
+            state.clock[3] = theta * h
+            continue
         theta = min(theta, (most - state.clock[0]) / h)
         if setting.both and _changes_sign(state, series, order, theta):
             return SIGN, taken, orders, -1, -1, KINK
