@@ -24,8 +24,9 @@ COLUMNS = (
 )
 LEGEND = """\
 The verdicts of limit: certified; at rest; followed; forked (not unique); not sep. (not separated); refused
-(bad input, with a clear sentence); open (no answer). What the oracles say of limits that are claimed: agrees, unsure, denies. Faults: crash; wrong certificate; printed numbers that do not rebuild W; not rest
-("not separated" where the flow separates the data); late; NumPy warnings that reach the user."""
+(bad input, with a clear sentence); open (no answer). What the oracles say of limits that are claimed: agrees,
+unsure, denies. Faults: crash; wrong certificate; printed numbers that do not rebuild W; not rest ("not
+separated" where the flow separates the data); late; NumPy warnings that reach the user."""
 
 
 def table(cases: list[Case], seconds: float) -> str:

@@ -23,7 +23,7 @@ from rankfall.limits._result import Limit
 from rankfall.limits._verdict import Verdict
 from rankfall.outcome import Outcome
 
-LARGE = 100_000  # pairs of neuron and sample up to which every kink is met exactly: in half an hour or so
+LARGE = 100_000  # pairs of neuron and sample up to which every kink is met exactly
 LOOSE = 1e-4  # the tolerance of the adaptive flow for larger ones
 FIRST = 0.5  # the loss clock at which its state is tried first
 AHEAD, LEAPS = 50.0, 200  # margins from which on it goes along half-lines, and how often at most
