@@ -208,3 +208,22 @@ def test_a_flow_that_separates_the_data_is_near_no_minimum():
     for _ in range(30):
         near.walk.advance()
         assert rest_point(near.walk) is None
+
+
+@pytest.mark.parametrize("seed", [0, 3, 5])
+def test_inputs_on_a_line_come_to_rest_where_scipy_takes_them(seed):
+    """Rounding makes the inputs independent, so that nothing is proved; but nothing moves any more."""
+    rng = np.random.default_rng(seed)
+    along, direction = rng.normal(size=4), rng.normal(size=5)
+    y = rng.choice([-1.0, 1.0], 4)
+    y[0] = -y[1]
+    data = Data(np.outer(along, direction), y)
+    network = rf.Network.fixed_second_layer((5, 2, 1), slope=0.5, sigma=0.3, seed=seed)
+    end = rf.limit(network, data, seconds=60, show=False)
+    assert end.verdict is Verdict.FOLLOWED
+    assert end.settings["end"].startswith("rest point")
+    w = by_scipy(network, data, "exponential", 500)
+    z = w @ data.x.T
+    q = y * (network.weights[1][0] @ np.where(z > 0, z, 0.5 * z))
+    np.testing.assert_allclose(end.margins, q, atol=1e-4)
+    assert f"{(q <= 0).sum()} of 4" in end.settings["end"]

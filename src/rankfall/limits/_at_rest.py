@@ -125,25 +125,7 @@ class RestSearch(Search):
         rest = rest_of(self.walk, self.both) if self.rests else None
         if rest is None or not rest.gradient <= self.tol or not rest.distance <= STILL:
             return None
-        walk, weights, q = self.walk, self.walk.weights, self.margins()
-        with np.errstate(over="ignore"):
-            loss = float(np.exp(walk.pull.log_loss(walk.outputs)))
-        wrong, many = int((self.samples.each(q) <= 0).sum()), len(self.samples.where)
-        return self.finish(
-            verdict=Verdict.FOLLOWED,
-            missing=(),
-            network=self.lifted(weights.w, weights.a, weights.c, still=True),
-            multipliers=np.zeros(many),
-            margins=self.samples.each(q),
-            residuals={"gradient": rest.gradient},
-            region=walk.region,
-            slopes=rest.slopes,
-            more={
-                "end": f"rest point: {wrong} of {many} samples are misclassified",
-                "loss_at_end": loss,
-                "distance": rest.distance,
-            },
-        )
+        return self.at_rest_point(rest)
 
     def _margins_of(self, w: np.ndarray) -> np.ndarray:
         """The margins of another first layer, without the bias of the output."""

@@ -14,6 +14,7 @@ from rankfall.certificates import Certificate, Problem, inseparable
 from rankfall.data import Data
 from rankfall.dynamics import Reduction
 from rankfall.dynamics.exact import AtRest, Fork, Region, Stalled, Walk, walk_of
+from rankfall.limits._balance import Rest
 from rankfall.limits._compare import compare
 from rankfall.limits._forecast import Forecast
 from rankfall.limits._kkt import Point, margins, residuals
@@ -263,6 +264,28 @@ class Search:
             comparison=self._compare(point),
             more=more,
             document=document,
+        )
+
+    def at_rest_point(self, rest: Rest) -> Limit:
+        """The present state as the end of a flow that comes to rest at finite weights; followed."""
+        walk, weights, q = self.walk, self.walk.weights, self.samples.each(self.margins())
+        wrong = int((q <= 0).sum())
+        with np.errstate(over="ignore"):
+            loss = float(np.exp(walk.pull.log_loss(walk.outputs)))
+        return self.finish(
+            verdict=Verdict.FOLLOWED,
+            missing=(),
+            network=self.lifted(weights.w, weights.a, weights.c, still=True),
+            multipliers=np.zeros(len(q)),
+            margins=q,
+            residuals={"gradient": rest.gradient},
+            region=walk.region,
+            slopes=rest.slopes,
+            more={
+                "end": f"rest point: {wrong} of {len(q)} samples are misclassified",
+                "loss_at_end": loss,
+                "distance": rest.distance,
+            },
         )
 
     def finish(

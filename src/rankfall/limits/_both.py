@@ -40,7 +40,7 @@ class BothLayers(Search):
             self._mark_dead()
             smallest = self._smallest()
             if smallest <= 0 and calm and self._rests():
-                return self._at_rest()
+                return self.at_rest_point(rest_of(self.walk, both=True))
             if smallest >= late:
                 late = AGAIN * smallest
                 if self._slows_down():
@@ -54,7 +54,11 @@ class BothLayers(Search):
             if not self.interrupted:
                 point, missing = self._slow_flow(self.walk.clock, point, missing)
         elif (smallest := self._smallest()) <= 0:
-            return self._at_rest() if self.rests and self._rests() else self.undecided()
+            return (
+                self.at_rest_point(rest_of(self.walk, both=True))
+                if self.rests and self._rests()
+                else self.undecided()
+            )
         elif target == EARLY:
             missing = (f"the smallest margin is {smallest:.3g}, and a late state has {EARLY:g} or more",)
         if point is None:
@@ -115,28 +119,6 @@ class BothLayers(Search):
         return rest.gradient <= self.tol and rest.distance <= AT_REST
 
     # Ends at which samples stay on the wrong side
-
-    def _at_rest(self) -> Limit:
-        """The end of a flow that comes to rest at finite weights."""
-        rest, q, weights = rest_of(self.walk, both=True), self.margins(), self.walk.weights
-        wrong = int((self.samples.each(q) <= 0).sum())
-        with np.errstate(over="ignore"):
-            loss = float(np.exp(self.walk.pull.log_loss(self.walk.outputs)))
-        return self.finish(
-            verdict=Verdict.FOLLOWED,
-            missing=(),
-            network=self.lifted(weights.w, weights.a, weights.c, still=True),
-            multipliers=np.zeros(len(self.samples.where)),
-            margins=self.samples.each(q),
-            residuals={"gradient": rest.gradient},
-            region=self.walk.region,
-            slopes=rest.slopes,
-            more={
-                "end": f"rest point: {wrong} of {len(self.samples.where)} samples are misclassified",
-                "loss_at_end": loss,
-                "distance": rest.distance,
-            },
-        )
 
     def _partly(self, point: Point, missing: tuple[str, ...]) -> Limit:
         """The limit direction where some samples are dead: that of the margins of the others."""
