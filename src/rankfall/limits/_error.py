@@ -27,16 +27,16 @@ class Error:
     are the same each time, and so is the result.
     """
 
-    def __init__(self, walk: Walk):
+    def __init__(self, walk: Walk, long: int = LONG, apart: int = APART):
         self.walk, self.failed, self._ended = walk, False, False
         self._stations: deque[tuple[float, int]] = deque()
         self._thread: Thread | None = None
         self._single: threadpool_limits | None = None
-        self._last = LONG - APART
+        self._apart, self._last = apart, long - apart
 
     def beside(self, walk: Walk) -> None:
         """Let the second run follow this one up to here, in the background."""
-        if walk.steps < self._last + APART or not BESIDE:
+        if walk.steps < self._last + self._apart or not BESIDE:
             return
         self._last = walk.steps
         self._stations.append((walk.clock.log_time, walk.steps))
@@ -60,6 +60,7 @@ class Error:
                 return np.inf
             self._tell(walk, shown)
             self._thread.join(0.1)
+        self._follow()  # to a station that came when the thread was about to end
         twin, goal = self.walk, walk.clock.log_time
         try:
             while not self.failed and twin.clock.log_time < goal:
