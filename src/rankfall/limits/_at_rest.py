@@ -151,14 +151,15 @@ class RestSearch(Search):
         return self._resting(found, Verdict.FOLLOWED, tuple(filter(None, told)), more)
 
     def _misclassified(self, found: RestPoint, wrong: int | None = None) -> str:
-        """The sentence that says how many samples are: `wrong` at least, if that is proved."""
+        """The sentence that says how many samples are; of how many that is proved, if it is not of all."""
         if not self.walk.pull.normalised:
             return ""
         q = self.samples.each(self.walk.pull.y * found.outputs)
         if wrong == 0:  # their outputs are zero
             return "there the network does not separate the data"
-        many = int((q < 0).sum()) if wrong is None else f"at least {wrong}"
-        return f"there the network misclassifies {many} of {len(q)} samples"
+        many = int((q <= 0).sum())
+        proved = "" if wrong in (None, many) else f" (proved of at least {wrong})"
+        return f"there the network misclassifies {many} of {len(q)} samples{proved}"
 
     def _resting(
         self,
