@@ -221,7 +221,7 @@ def test_a_tiny_walk_compiles_nothing():
     assert walk._twin is None
 
 
-@pytest.mark.parametrize("first", [1e6, 1e12, 1e40])
+@pytest.mark.parametrize("first", [1e6, 1e10, 1e16, 1e40])
 def test_a_first_step_that_is_far_too_long_is_taken_in_parts(first):
     rng = np.random.default_rng(2)
     x = rng.standard_normal((12, 4))
@@ -231,8 +231,8 @@ def test_a_first_step_that_is_far_too_long_is_taken_in_parts(first):
     for walk in (there, here):
         walk.forward(30)
     here._next = first
-    for walk in (there, here):
-        walk.forward(10_000, 2 * there.clock.now if walk is there else there.clock.now)
+    here.forward(5)
+    there.forward(10_000, here.clock.now)
     assert here.clock.now == there.clock.now
     np.testing.assert_allclose(here.weights.w, there.weights.w, rtol=1e-7, atol=1e-9)
     assert np.isfinite(here.motion.sizes).all()
