@@ -97,9 +97,11 @@ def faults_of_rest(limit: Limit, problem: Problem) -> list[str]:
     z = w @ problem.inputs.T
     q = problem.y * (a @ np.where(z > 0, z, problem.slope * z))
     pulls = np.exp(-q) if problem.loss.startswith("exponential") else 1 / (1 + np.exp(q))
-    wrong = int((q <= 0).sum())
+    sizes = np.abs(a) @ (np.linalg.norm(w, axis=1)[:, None] * np.linalg.norm(problem.inputs, axis=1))
+    least, most = (int((q <= zero).sum()) for zero in (-ROUNDING * sizes, ROUNDING * sizes))
     said = "; ".join([limit.settings["end"], *limit.missing])
-    faults = [] if f" {wrong} of" in said else [f"{wrong} samples are on the wrong side"]
+    right = any(f" {wrong} of" in said for wrong in range(least, most + 1))
+    faults = [] if right else [f"{least} to {most} samples are on the wrong side"]
     return faults + unbalanced(w, problem, problem.y * pulls, None if problem.both else a)
 
 
@@ -131,13 +133,17 @@ def faults_of_part(limit: Limit, problem: Problem) -> list[str]:
     scale = np.maximum(np.linalg.norm(columns, axis=0), 1e-300)
     low = np.where(np.arange(columns.shape[1]) < grow.shape[1], 0.0, -np.inf)
     off = lsq_linear(columns / scale, w.ravel(), bounds=(low, np.inf), tol=1e-14).cost
-    wrong = int((rests & (y * np.ravel(late) <= 0)).sum())
+    zero = 1e-9 * np.abs(late).max()
+    least, most = (int((rests & (y * np.ravel(late) <= off)).sum()) for off in (-zero, zero))
     conditions = {
         "a sample at rest is moved": (np.abs(own[rests]) <= 1e-7 * sizes[rests]).all(),
         "a margin that grows is below 1": own[~rests].min(initial=np.inf) >= 1 - 1e-7,
-        "the region is not that of the direction": (limit.region * z >= -1e-7 * sizes.max()).all(),
+        "the region is not that of the direction": alpha == 1
+        or (limit.region * z >= -1e-7 * sizes.max()).all(),
         "this is not the shortest direction": np.sqrt(2 * off) <= 1e-6 * np.linalg.norm(w),
-        f"{wrong} samples at rest are misclassified": f"and {wrong} of them" in limit.missing[0],
+        f"{least} to {most} samples at rest are misclassified": any(
+            f"and {wrong} of them" in limit.missing[0] for wrong in range(least, most + 1)
+        ),
     }
     return [fault for fault, holds in conditions.items() if not holds]
 

@@ -145,7 +145,10 @@ class RestSearch(Search):
         verdict = Verdict.AT_REST if np.isfinite(error) else Verdict.APPROXIMATE_ROUTE
         return self._resting(found, verdict, (why,) if why else (), more, document)
 
-    def _followed(self, found: RestPoint, why: str) -> Limit:
+    def _followed(self, found: RestPoint, why: str) -> Limit | None:
+        weights = replace(self.walk.weights, w=found.w)
+        if not subgradient(weights, self.walk.region, found.pulls, False)[0] <= self.tol:
+            return None  # it still moves, however slowly
         told = (self._misclassified(found), f"that it stays is not proved: {why}")
         more = {"distance": found.distance}
         return self._resting(found, Verdict.FOLLOWED, tuple(filter(None, told)), more)

@@ -24,6 +24,8 @@ from rankfall.limits._rest import LARGEST, Cell, Group, Place, derivatives, leas
 GROWN = 10.0  # a margin from which on a sample may be one whose margin grows
 FAINT = 1e-5  # the share of all pulls that the samples that grow may have left
 TURNS, STILL, ROUNDED = 60, 1e-27, 1e-16  # of Newton's method, and what its last step gains
+BALANCED = 5e-15  # the sum of the pulls of samples at rest, relative to its terms,
+NEAR = 1e-3  # and how far they may be from rest, relative to the weights: else they may yet be separated
 EXACT = 1e-8  # relative errors of what has to vanish
 NULL = 1e-10  # singular values below this share of the largest are zero
 
@@ -106,7 +108,10 @@ def _minimum(cell: Cell, place: Place, groups: list[Group], rests: np.ndarray) -
         if not np.isfinite(step).all():
             return None
         if gains <= STILL or last / 4 < gains <= ROUNDED:
-            return place if (cell.ahead(place) > 0).all() else None
+            terms = np.abs(pulls[rests]) @ np.linalg.norm(features, axis=1)
+            balanced = np.linalg.norm(pulls[rests] @ features) <= BALANCED * terms
+            near = np.linalg.norm(w - cell.start.w) <= NEAR * np.linalg.norm(w)
+            return place if balanced and near and (cell.ahead(place) > 0).all() else None
         w = place.w + cell.weights(groups, step)
     return None
 
