@@ -11,6 +11,7 @@ from rankfall.dynamics._problem import Reduction
 from rankfall.dynamics.exact import AtRest, Stalled, Walk, walk_of
 from rankfall.loss import named
 from rankfall.outcome import Outcome
+from rankfall.papers.zhang.six_points import six_points
 
 TIES = 1e-7  # relative: events that are so near each other in time may change their order
 LOSSES = ("exponential", "logistic", "square", "exponential.sum", "logistic.sum", "square.sum")
@@ -236,3 +237,16 @@ def test_a_first_step_that_is_far_too_long_is_taken_in_parts(first):
     assert here.clock.now == there.clock.now
     np.testing.assert_allclose(here.weights.w, there.weights.w, rtol=1e-7, atol=1e-9)
     assert np.isfinite(here.motion.sizes).all()
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3])
+def test_neurons_that_pass_near_zero_go_on(seed):
+    """Six points in the plane, both layers trained from small weights: aligned neurons pass near zero."""
+    data = six_points(0.15)
+    network = Network.gaussian((2, 100, 1), slope=0.0, scale=1e-3, seed=seed)
+    there, here = walks(network, data, named("square"), rtol=1e-6)
+    while there.clock.now < 10:
+        there.advance()
+    here.forward(100_000, there.clock.now)
+    assert here.clock.now == there.clock.now
+    np.testing.assert_allclose(here.outputs, there.outputs, atol=1e-4 * np.abs(there.outputs).max())

@@ -134,7 +134,7 @@ class BilinearPath:
 
     def land(self, theta: float) -> None:
         """Take the motion itself to a place in the step."""
-        weights, terms = self.weights(theta), self.sizes()
+        weights, terms = self.weights(theta), np.maximum(self.sizes(), self.motion.sizes)
         own = np.linalg.norm(weights.w, axis=1)
         weights.w[own <= ROUNDING * terms] = 0.0
         self.motion.sizes = np.maximum(own, ROUNDING / TOUCH * terms)
