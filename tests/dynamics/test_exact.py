@@ -14,7 +14,8 @@ from scipy.special import expi, logsumexp
 from rankfall import Data, Network, Trajectory, Until, exact_flow, flow, linear
 from rankfall.dynamics import visited
 from rankfall.dynamics._problem import Reduction
-from rankfall.dynamics.exact import walk_of
+from rankfall.dynamics.exact import Region, Weights, walk_of
+from rankfall.dynamics.exact._affine import Affine
 from rankfall.loss import named
 from rankfall.outcome import Outcome
 
@@ -995,3 +996,17 @@ def test_bad_input_is_answered_with_a_sentence(options, sentence):
     given_ = {"network": mirrored(), "data": MIRROR, "loss": "exponential", "until": 1.0, **options}
     with pytest.raises(ValueError, match=sentence):
         run(**given_)
+
+
+def test_a_neuron_at_the_kink_of_opposite_inputs_is_moved_by_no_more_than_it_was_off():
+    rng = np.random.default_rng(0)
+    for _ in range(500):
+        half = rng.normal(size=(3, 3))
+        x, w = np.vstack([half, -half]), rng.normal(size=(1, 3)) * 1e-4
+        w -= (w @ x[0]) / (x[0] @ x[0]) * x[0]  # at the kinks of the samples 0 and 3, up to rounding
+        w += 1e-17 * rng.normal(size=(1, 3))
+        motion = Affine(Region.around(w, x, 0.0, None), Weights(w, np.ones(1), np.zeros(())))
+        motion.z[0, [0, 3]] = x[[0, 3]] @ w[0]
+        step = motion.step_to_kinks(0, np.array([0, 3]))
+        off = np.abs(motion.z[0, [0, 3]]).max()
+        assert np.abs(step).max() <= 10 * off / np.square(x[0]).sum()

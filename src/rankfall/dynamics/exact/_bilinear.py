@@ -5,7 +5,7 @@ from functools import cached_property
 import numpy as np
 
 from rankfall.dynamics.exact._collocation import INTEGRAL, NODES, TAIL, at
-from rankfall.dynamics.exact._motion import ROUNDING, Motion
+from rankfall.dynamics.exact._motion import FAR, ROUNDING, Motion
 from rankfall.dynamics.exact._regions import TOUCH, Region, Weights
 
 
@@ -134,9 +134,10 @@ class BilinearPath:
 
     def land(self, theta: float) -> None:
         """Take the motion itself to a place in the step."""
-        weights, terms = self.weights(theta), np.maximum(self.sizes(), self.motion.sizes)
-        own = np.linalg.norm(weights.w, axis=1)
+        weights, before = self.weights(theta), self.motion.sizes
+        terms, own = np.maximum(self.sizes(), before), np.linalg.norm(weights.w, axis=1)
         weights.w[own <= ROUNDING * terms] = 0.0
-        self.motion.sizes = np.maximum(own, ROUNDING / TOUCH * terms)
+        still = np.linalg.norm(weights.w - self.start.w, axis=1) <= FAR * TOUCH * before
+        self.motion.sizes = np.maximum(own, np.where(still, before, ROUNDING / TOUCH * terms))
         self.motion.go_to(weights)
         self.motion.evaluations += 1.0

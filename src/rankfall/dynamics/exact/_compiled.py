@@ -952,7 +952,8 @@ def _land(setting, state, series, order, theta):  # type: ignore[no-untyped-def]
             if own <= 1e-15 * (state.sizes[j] + reach):
                 for dim in range(k):
                     state.w[j, dim] = 0.0
-            state.sizes[j] = max(own, 1e-2 * (state.sizes[j] + reach))
+            kept = 1.0 if reach <= FAR * TOUCH * state.sizes[j] else ROUNDING / TOUCH
+            state.sizes[j] = max(own, kept * (state.sizes[j] + reach))
         if setting.both:
             value = 0.0
             for o in range(order, -1, -1):

@@ -9,6 +9,7 @@ from rankfall.dynamics.exact._regions import TOUCH, Region, Weights
 
 FAR = 1e4  # how far, in units of TOUCH, a neuron is moved to be at its kinks exactly
 ROUNDING = 1e-15  # of a sum, relative to its terms
+DEPENDENT = 1e-12  # singular values of unit inputs below this share of the largest are zero
 
 
 class Path(Protocol):
@@ -135,7 +136,7 @@ class Motion(ABC):
         """How much of each input takes the neuron's pre-activations of these samples to zero.
 
         What rounding left of them is no larger than `TOUCH`. Nearly parallel inputs would make a large step
-        of that: such a part is left out.
+        of that, and opposite ones steps that cancel but for rounding: such a part is left out.
         """
         lengths = self.region.lengths[samples]
         unit = self.region.x[samples] / lengths[:, None]
@@ -143,6 +144,7 @@ class Motion(ABC):
         with np.errstate(divide="ignore", invalid="ignore"):
             parts = (u.T @ (self.z[neuron, samples] / lengths)) / s
         small = np.abs(parts) <= FAR * TOUCH * max(self.sizes[neuron], np.finfo(float).tiny)
+        small &= s > DEPENDENT * s.max()
         step = np.where(small, parts, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             back = np.where(small & (s > 0), step / s, 0.0)  # step = v^T parts = unit^T (u parts / s)
