@@ -35,7 +35,7 @@ class Setting:
     steps: int = 48_000
     ends: tuple[float, ...] = (1500.0, 4000.0)  # of the losses: those that escape have long fitted the data
     records: int = 200
-    rtol: float = 1e-6
+    rtol: float = 1e-8
     sweep: tuple[float, ...] = (0.025, 0.06)  # further asymmetries; the square loss
     longest: float = 400.0  # times 1/asymmetry: a plateau that is still there then is taken to stay
     angles: int = 1800  # at which the output is taken, 0.2 degrees apart
