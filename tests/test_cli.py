@@ -1020,13 +1020,13 @@ def test_a_branch_that_was_not_followed_to_its_end_is_no_answer_yet(rankfall, tm
 SIZES = {
     "few pairs": (
         ("-d", "n=10", "--width", 20),
-        "200 pairs, each with a kink that may be met: usually seconds.",
+        "200 pairs, and about as many events, at which a neuron comes to a sample's kink: usually seconds.",
     ),
     "many pairs": (
         ("-d", "n=100", "--width", 100),
-        "10,000 pairs, each with a kink that may be met: usually a",
+        "10,000 pairs, and about as many events, at which a neuron comes to a sample's kink: usually less",
     ),
-    "samples": (("-d", "n=60", "--width", 40), "longer because there are more samples than features"),
+    "more work": (("-d", "n=100", "--width", 400), "usually minutes"),
     "too many": (("-d", "n=300", "--width", 400), "minutes, by an approximate route"),
     "both": (("-d", "n=300", "--width", 400, "--init", "balanced"), "hours perhaps"),
     "layers": (

@@ -45,10 +45,20 @@ def watched(look: Callable[[], None]) -> Iterator[None]:
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        _stop_the_timer()
         signal.signal(signal.SIGALRM, before)
         if usual:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _stop_the_timer() -> None:
+    """Stop it, even if it rings once more at this very moment."""
+    for _ in range(2):
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            return
+        except BaseException:  # the block is ended already
+            continue
 
 
 def _is_free() -> bool:
