@@ -48,7 +48,7 @@ MISSING = {  # why tests are skipped, and what to do
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session):
-    """Compile the exact flow's steps, which are kept, before tests with time limits would have to wait for it."""
+    """Compile the steps of the exact flow, which are kept: tests with time limits would wait for it."""
     if hasattr(session.config, "workerinput"):
         return
     from rankfall import Data, Network
