@@ -244,8 +244,8 @@ def test_a_random_problem_is_certified_and_the_flow_goes_there_or_the_limit_says
         assert continued(found, data, loss) <= 1e-4
         assert found.certified != network.trained[1]
     else:
-        assert found.verdict in ("not decided", "not unique", "not separated")
-        assert found.missing
+        assert found.verdict in ("not decided", "not unique", "not separated", "at rest", "followed")
+        assert found.missing or "end" in found.settings
         assert all(found.missing)
 
 
@@ -264,7 +264,8 @@ def test_no_small_lattice_problem_is_too_degenerate(draw):
     y = [1.0, -1.0, *draw.draw(st.lists(st.sampled_from([1.0, -1.0]), min_size=n - 2, max_size=n - 2))]
     found = limit(network, Data(x, y), budget=300, show=False)
     assert found.verdict in set(Verdict)
-    assert found.reached == (not found.missing)
+    assert not (found.reached and found.missing)
+    assert found.reached or found.missing or "end" in found.settings
     if found.reached:
         assert max(found.residuals.values()) <= 1e-10
 

@@ -119,7 +119,7 @@ WHATEVER_THE_LABELS = {
     "timor_rank_two",
 }
 # On other labels these have nothing to say: what they speak about does not come to be.
-SILENT = {"deep_low_rank", "end_point_logistic", "margin_kkt", "margin_maximisation", "sarussi"}
+SILENT = {"deep_low_rank", "margin_kkt", "margin_maximisation", "sarussi"}
 
 
 def fails_when_tampered_with(here, example, evidence):
