@@ -866,7 +866,7 @@ def test_the_limit_on_a_users_file_is_told_certified_saved_and_drawn(rankfall, t
     assert any(line.strip().startswith("followed ") for line in said)
     (certificate,) = (tmp_path / "limits").glob("*.json")
     assert rankfall("check", certificate).code == 0
-    assert set(found.residuals) == set(CONDITIONS) - {"gradient", "misfit", "epsilon", "delta"}
+    assert set(found.residuals) == set(CONDITIONS) - {"gradient", "misfit", "rest", "epsilon", "delta"}
     for name, value in found.residuals.items():
         assert row(answer, name) == f"{f'{value:.1e}' if value else 0} {CONDITIONS[name]}"
     blocks = found.block_stable_ranks

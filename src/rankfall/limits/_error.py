@@ -16,6 +16,7 @@ TWINS = (1e-8, 1e-9, 3e-10)  # tolerances of the second run, from which the erro
 TOGETHER = 50  # steps of the second run in one call
 MOST = 5  # times the steps of the first run that the second may take
 SAFE = 0.1  # the share of the room around the state that this error may take; the run itself is better yet
+ALIKE = 1e-4  # slopes at a fork that are so near each other belong to one branch
 LONG, APART = 4000, 500  # steps from which on a run is worth a second one beside it, and between its stations
 BESIDE = (os.cpu_count() or 1) > 1
 
@@ -77,7 +78,10 @@ class Error:
             pass  # it is there, and stays
         except Stalled:
             self.failed = True
-        same = [fork.slopes.tolist() for fork in twin.forks] == [fork.slopes.tolist() for fork in walk.forks]
+        same = len(twin.forks) == len(walk.forks) and all(
+            np.allclose(one.slopes, other.slopes, rtol=0, atol=ALIKE)
+            for one, other in zip(twin.forks, walk.forks, strict=True)
+        )
         return float(np.linalg.norm(twin.weights.w - walk.weights.w)) if same and not self.failed else np.inf
 
     def _follow(self) -> None:
