@@ -108,7 +108,8 @@ class _Proposal:
         for j in (j for group in self.groups for j in group if not self._slopes(group).any()):
             self.side[j] = -1
             rows = self.basis[self.problem.lengths > 0]
-            z, rounding = rows @ self.start[j], 1e-13 * (np.abs(rows) @ np.abs(self.start[j]))
+            sizes = np.linalg.norm(rows, axis=1) * np.linalg.norm(self.start[j])
+            z, rounding = rows @ self.start[j], 1e-13 * sizes
             near = z > -rounding
             if near.any() and (z < 1e5 * rounding).all():
                 self.start[j] += np.linalg.lstsq(rows[near], (-2 * rounding - z)[near], rcond=1e-12)[0]

@@ -442,8 +442,8 @@ def _higher(setting, state, series, h, rtol, room, weighted):  # type: ignore[no
         rough = _roughness(series, o)
         if setting.both:
             rough = max(rough, _growth(series, state, o))
-        if not np.isfinite(rough):
-            return o, 0.0
+        if not np.isfinite(rough):  # of a unit that is far too long; that of the order before is better
+            return o, before ** (-1.0 / (o - 1)) if before > 1 else 0.0
         allowed = (rtol / rough) ** (1.0 / o) if rough > 0 else GROWTH
         if o > 1 and before > 0:  # the last order may be small by chance: the one before has its say
             allowed = min(allowed, LUCK * (rtol ** ((o - 1.0) / o) / before) ** (1.0 / (o - 1)))

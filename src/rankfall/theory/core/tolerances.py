@@ -27,6 +27,8 @@ def at_the_end(evidence: Evidence) -> Interval:
     """A certified limit is exact up to its residuals; a run is as near as its KKT certificate says."""
     epsilon, pulled = evidence.kkt
     if evidence.is_limit:
+        if not evidence.limit.verdict.finished:
+            raise Unmeasurable(f"needs a finished search: {'; '.join(evidence.limit.missing)}")
         if not epsilon <= LATE:
             raise Unmeasurable(f"needs a finished search: the limit's residuals are {epsilon:.2g}")
         return at_most(max(1e-8, 100 * epsilon), "the limit's residuals, no less than 1e-8")
