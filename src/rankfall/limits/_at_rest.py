@@ -10,9 +10,10 @@ from rankfall.certificates import Certificate, Missing
 from rankfall.dynamics.exact import Region
 from rankfall.limits._balance import rest_of
 from rankfall.limits._base import Search
+from rankfall.limits._dead import never_classified
 from rankfall.limits._endpoint import subgradient
 from rankfall.limits._error import LONG, SAFE, TWINS, Error
-from rankfall.limits._partly import partly
+from rankfall.limits._partly import Turning, partly
 from rankfall.limits._proof import RestProof, prove_rest
 from rankfall.limits._rest import RestPoint, derivatives, rest_point
 from rankfall.limits._result import Limit
@@ -31,6 +32,7 @@ class RestSearch(Search):
         super().__init__(*given, **settings)
         self._twins, self._tried = list(TWINS), np.inf
         self._error: Error | None = None
+        self._in_part: tuple[str, ...] = ()  # why the flow has no end yet at which it rests in part
 
     def run_error(self, room: float) -> float:
         """The error of the run by a second one; by better ones until it is far below the room."""
@@ -48,8 +50,10 @@ class RestSearch(Search):
         return self._error
 
     def on_the_way(self) -> None:
-        """A long run is worth a second one beside it."""
-        if self.walk.steps >= LONG and not self.both:
+        """A long run is worth a second one beside it, where something may be proved."""
+        if self.dead.any():
+            self.close()
+        elif self.walk.steps >= LONG and not self.both:
             self._second_run().beside(self.walk)
 
     def close(self) -> None:
@@ -73,7 +77,7 @@ class RestSearch(Search):
 
         `near`: pairs that may be at their kinks; `anyway`: the search is over, say what is known.
         """
-        found = self.candidate(near)
+        found = None if self.dead.any() else self.candidate(near)
         if found is None or not found.distance < found.room:
             return None
         exact = self.route.startswith("exact")
@@ -93,6 +97,13 @@ class RestSearch(Search):
     def at_rest_in_part(self) -> Limit | None:
         """The end of a flow that comes to rest in part, if it is near enough; followed, and not proved."""
         found = partly(self.walk) if self.route.startswith("exact") else None
+        if isinstance(found, Turning):
+            resting = int(self.samples.each(found.rests).sum())
+            self._in_part = (
+                f"{resting} of {len(self.samples.where)} samples come to rest, but {found.pairs} pairs of "
+                "neuron and sample cross their kinks while the margins of the others grow",
+            )
+            return None
         if found is None or not found.distance < SAFE * found.room:
             return None
         if not max(found.residuals.values()) <= self.tol:
@@ -100,9 +111,11 @@ class RestSearch(Search):
         samples, y = self.samples, self.walk.pull.y
         rests, wrong = samples.each(found.rests), samples.each(found.rests & (y * found.outputs <= 0))
         told = (
-            f"{int(rests.sum())} of {len(rests)} samples keep finite margins, and {int(wrong.sum())} of them "
-            "are misclassified. The margins of the others grow without bound, and this is the limit of the "
-            "direction"
+            never_classified(int(rests.sum()), len(rests))
+            if (found.rests == self.dead).all()
+            else f"{int(rests.sum())} of {len(rests)} samples keep finite margins, and {int(wrong.sum())} of "
+            "them are misclassified. The margins of the others grow without bound, and this is the limit of "
+            "the direction"
         )
         return self.finish(
             verdict=Verdict.FOLLOWED,

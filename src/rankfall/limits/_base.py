@@ -16,6 +16,7 @@ from rankfall.dynamics import Reduction
 from rankfall.dynamics.exact import AtRest, Fork, Region, Stalled, Walk, walk_of
 from rankfall.limits._balance import Rest
 from rankfall.limits._compare import compare
+from rankfall.limits._dead import dark, dead_of, with_walls
 from rankfall.limits._forecast import Forecast
 from rankfall.limits._kkt import Point, margins, residuals
 from rankfall.limits._optimality import Optimality, optimality_of_both, optimality_of_fixed
@@ -33,6 +34,7 @@ LATER = 2.0  # or the clock by this one: late steps are long
 LOADING = "loading the compiled steps; the first time, they are compiled, which takes a minute"
 SHARE, SWIFT = 0.5, 2.0  # of the time so far, and seconds besides, that certificates may have taken
 RTOL = 1e-10  # of the exact flow
+DARK = 10.0  # the margin of all other samples from which on one without active neuron is a wall
 FOREVER = 1e300  # of the clock
 ROUNDED = 100.0  # times the tolerance: the residuals of a point whose exact numbers are proved
 
@@ -153,11 +155,12 @@ class Search:
 
     def stretches(self) -> Iterator[None]:
         """Stretches of the walk after which a certificate is worth trying."""
-        walk, clock, last = self.walk, 0.0, 0
+        clock, last = 0.0, 0
         began, tried = time.monotonic(), 0.0  # certificates do not take longer than the walk between them
         with progress("limit", self.show) as shown:
             try:
-                while walk.steps < self.budget and not self.late:
+                while self.walk.steps < self.budget and not self.late:
+                    walk = self.walk
                     if walk.clock.now > FOREVER:
                         raise Stalled("the clock has come to the end of what a double can count")
                     self.show_loading(shown)
@@ -165,6 +168,10 @@ class Search:
                     walk.forward(some, walk.clock.now * RETRY or np.inf)
                     self.forecast.update(walk.clock.now, len(walk.events))
                     shown.update(self._done(), self._note)
+                    self.mark_dead()
+                    if self.walk is not walk:  # its clock begins anew
+                        clock = 0.0
+                        continue
                     self.on_the_way()
                     due = walk.clock.now >= RETRY * clock or walk.steps >= last + PATIENCE
                     worth = walk.clock.now >= LATER * clock or walk.steps >= SPARING * last
@@ -177,6 +184,24 @@ class Search:
                 self.interrupted = True
             except Stalled as stalled:
                 self.stalled, self.rests = str(stalled), isinstance(stalled, AtRest)
+
+    @property
+    def dead(self) -> np.ndarray:
+        """The samples on which no neuron is active; their loss stays while that of the others falls."""
+        return dead_of(self.walk.pull)
+
+    def smallest(self) -> float:
+        """The smallest margin of a sample that is not dead."""
+        return float(self.margins()[~self.dead].min())
+
+    def mark_dead(self) -> None:
+        """Go on without the samples that are dead, once all others have large margins; and wake them."""
+        now, dead = dark(self.walk), self.dead
+        others = self.margins()[~now]
+        if dead.any() and not (dead <= now).all():
+            self.walk = with_walls(self.walk, dead & now)
+        elif self.walk.pull.normalised and (now > dead).any() and others.size and others.min() > DARK:
+            self.walk = with_walls(self.walk, now)
 
     def on_the_way(self) -> None:
         """Do what is to be done beside the walk."""

@@ -11,7 +11,7 @@ from rankfall.dynamics.exact import AtRest, Stalled
 from rankfall.limits._balance import rest_of
 from rankfall.limits._base import FOREVER, RETRY, Search
 from rankfall.limits._clusters import polish
-from rankfall.limits._dead import dark, dead_of, with_walls
+from rankfall.limits._dead import dark, never_classified
 from rankfall.limits._kkt import Point, margins, residuals
 from rankfall.limits._result import Limit
 from rankfall.limits._shares import leap
@@ -37,8 +37,8 @@ class BothLayers(Search):
         target, late, point = EARLY, LATE, None
         missing: tuple[str, ...] = ("the data are not separated yet",)
         for calm in self._steps():
-            self._mark_dead()
-            smallest = self._smallest()
+            self.mark_dead()
+            smallest = self.smallest()
             if smallest <= 0 and calm and self._rests():
                 return self.at_rest_point(rest_of(self.walk, both=True))
             if smallest >= late:
@@ -53,7 +53,7 @@ class BothLayers(Search):
         if isinstance(self.walk.clock, SlowClock):
             if not self.interrupted:
                 point, missing = self._slow_flow(self.walk.clock, point, missing)
-        elif (smallest := self._smallest()) <= 0:
+        elif (smallest := self.smallest()) <= 0:
             return (
                 self.at_rest_point(rest_of(self.walk, both=True))
                 if self.rests and self._rests()
@@ -63,7 +63,7 @@ class BothLayers(Search):
             missing = (f"the smallest margin is {smallest:.3g}, and a late state has {EARLY:g} or more",)
         if point is None:
             return self.undecided(missing)
-        if self._dead.any():
+        if self.dead.any():
             return self._partly(point, missing)
         if missing:
             return self.margin_limit(point, Verdict.NOT_DECIDED, (*missing, *self.spent()), self._more(point))
@@ -95,22 +95,6 @@ class BothLayers(Search):
             except Stalled as stalled:
                 self.stalled, self.rests = str(stalled), isinstance(stalled, AtRest)
 
-    @property
-    def _dead(self) -> np.ndarray:
-        return dead_of(self.walk.pull)
-
-    def _smallest(self) -> float:
-        """The smallest margin of a sample that is not dead."""
-        return float(self.margins()[~self._dead].min())
-
-    def _mark_dead(self) -> None:
-        """Go on without the samples that are dead, once all others have large margins; and wake them."""
-        now, dead = dark(self.walk), self._dead
-        if dead.any() and not (dead <= now).all():
-            self.walk = with_walls(self.walk, dead & now)
-        elif (now > dead).any() and not now.all() and self.margins()[~now].min() > EARLY / 2:
-            self.walk = with_walls(self.walk, now)
-
     def _rests(self) -> bool:
         """Do the pulls of the samples balance on every neuron, at weights that stay as they are?"""
         if not self.comes_to_rest():
@@ -122,16 +106,13 @@ class BothLayers(Search):
 
     def _partly(self, point: Point, missing: tuple[str, ...]) -> Limit:
         """The limit direction where some samples are dead: that of the margins of the others."""
-        dead, region, y = self._dead, self.walk.region, self.walk.pull.y
+        dead, region, y = self.dead, self.walk.region, self.walk.pull.y
         found = residuals(point, region.x, y, region.slope, True, dead)
         if not missing and not found.largest <= self.tol:
             missing = (f"a residual is above the tolerance {self.tol:g}",)
         silent = int(self.samples.each(dead).sum())
         q = np.where(dead, 0.0, margins(point, region.x, y, region.slope))
-        end = (
-            f"{silent} of {len(self.samples.where)} samples are never classified: no neuron is active on "
-            "them. The margins of the others grow for ever, and this is the limit of their directions"
-        )
+        end = never_classified(silent, len(self.samples.where))
         return self.finish(
             verdict=Verdict.NOT_DECIDED if missing else Verdict.FOLLOWED,
             missing=(*missing, *self.spent()) if missing else (),
@@ -165,7 +146,7 @@ class BothLayers(Search):
             return False
         if slow is None:
             return False
-        self._log_margin = float(np.log(self._smallest()))
+        self._log_margin = float(np.log(self.smallest()))
         self.walk = slow
         self.route = f"exact flow to margins of {np.exp(self._log_margin):.3g}, then the slow flow"
         return True
@@ -180,7 +161,7 @@ class BothLayers(Search):
             if calm >= CALM:
                 gone = leap(self.walk, clock, far)
                 calm, far = 0, far * FURTHER if gone else max(far / BACK, 1.0)
-            if not (self._dead <= dark(self.walk)).all():
+            if not (self.dead <= dark(self.walk)).all():
                 return None, ("a dead sample wakes at margins that are beyond the flow itself",)
             if clock.now >= target:
                 target = RETRY * clock.now + FIRST
@@ -192,14 +173,14 @@ class BothLayers(Search):
     def _next_point(self, last: Point | None, smallest: float) -> tuple[Point | None, tuple[str, ...]]:
         """The KKT point next to the present state, and what is missing to make it the limit."""
         walk = self.walk
-        point = polish(walk.weights, walk.region, walk.present_pulls(), walk.pull.y, smallest, self._dead)
+        point = polish(walk.weights, walk.region, walk.present_pulls(), walk.pull.y, smallest, self.dead)
         if point is None:
             return None, ("there is no KKT point next to the present state",)
         return point, self._missing(point, last)
 
     def _missing(self, point: Point, last: Point | None) -> tuple[str, ...]:
         walk = self.walk
-        worst = residuals(point, walk.region.x, walk.pull.y, walk.region.slope, True, self._dead).largest
+        worst = residuals(point, walk.region.x, walk.pull.y, walk.region.slope, True, self.dead).largest
         if not worst <= self.tol:
             return (f"the KKT point next to the present state has a residual of {worst:.1e}",)
         v = walk.region.pulls(walk.pull.y * point.multipliers) @ walk.region.x

@@ -7,40 +7,16 @@ dead sample is a wall, along which it slides. How strong the wall is does not ma
 that of the other samples with walls, in another clock; in their own loss clock it has a limit direction.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from rankfall.dynamics.exact import Pull, Walk
+from rankfall.dynamics.exact import Pull, Walk, Walled
 
 _STRONG = 10.0  # the pull of a wall, in units of what all others together can pull against it
 
 
-@dataclass(frozen=True, kw_only=True)
-class Walled(Pull):
-    """The pulls of the samples that are not dead; `walls` (n) are those of the dead, zero for others."""
-
-    walls: np.ndarray
-
-    def __call__(self, f: np.ndarray) -> np.ndarray:
-        """The pulls r, with those of the dead as strong as it takes."""
-        dead = dead_of(self)
-        f = np.where(dead, f[..., ~dead][..., :1] * self.y[~dead][0] * self.y, f)
-        return np.where(dead, self.walls, super().__call__(f))
-
-    def jacobian(self, f: np.ndarray, some: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """The matrices dr/df (..., n, n), or their part for some samples."""
-        living = ~dead_of(self)[some]
-        return np.asarray(super().jacobian(f, some) * (living[:, None] & living))
-
-    def _log_losses(self, q: np.ndarray) -> np.ndarray:
-        """The logarithms of the samples' losses, without the dead."""
-        return np.where(dead_of(self), -np.inf, super()._log_losses(q))
-
-
 def dead_of(pull: Pull) -> np.ndarray:
     """The samples that are walls."""
-    return np.asarray(pull.walls != 0) if isinstance(pull, Walled) else np.zeros(len(pull.y), dtype=bool)
+    return pull.dead if isinstance(pull, Walled) else np.zeros(len(pull.y), dtype=bool)
 
 
 def dark(walk: Walk) -> np.ndarray:
@@ -61,3 +37,11 @@ def with_walls(walk: Walk, dead: np.ndarray) -> Walk:
         plain = Walled(pull.loss, pull.y, pull.counts, walls=walls)
     clock = type(walk.clock)(plain, walk.clock.log_time)
     return walk.continued(walk.motion, clock, walk.rtol, np.inf)
+
+
+def never_classified(silent: int, samples: int) -> str:
+    """What the end of such a flow is."""
+    return (
+        f"{silent} of {samples} samples are never classified: no neuron is active on them. The margins of "
+        "the others grow without bound, and this is the limit of the direction"
+    )

@@ -3,14 +3,14 @@
 import os
 import time
 from collections import deque
+from contextlib import ExitStack
 from threading import Thread
 
 import numpy as np
 from scipy.optimize import brentq
-from threadpoolctl import threadpool_limits
 
 from rankfall._progress import Progress
-from rankfall.dynamics.exact import AtRest, Piece, Stalled, Walk
+from rankfall.dynamics.exact import AtRest, OneThread, Piece, Stalled, Walk
 
 TWINS = (1e-8, 1e-9, 3e-10)  # tolerances of the second run, from which the error of the first is estimated
 TOGETHER = 50  # steps of the second run in one call
@@ -32,7 +32,7 @@ class Error:
         self.walk, self.failed, self._ended = walk, False, False
         self._stations: deque[tuple[float, int]] = deque()
         self._thread: Thread | None = None
-        self._single: threadpool_limits | None = None
+        self._alone = ExitStack()
         self._apart, self._last = apart, long - apart
 
     def beside(self, walk: Walk) -> None:
@@ -42,7 +42,8 @@ class Error:
         self._last = walk.steps
         self._stations.append((walk.clock.log_time, walk.steps))
         if self._thread is None or not self._thread.is_alive():
-            self._single = self._single or threadpool_limits(1, user_api="blas")  # a core for each run
+            if self._thread is None:
+                self._alone.enter_context(OneThread())  # a core for each run
             self._thread = Thread(target=self._follow, daemon=True)
             self._thread.start()
 
@@ -51,8 +52,7 @@ class Error:
         self._ended = True
         if self._thread is not None:
             self._thread.join()
-        if self._single is not None:
-            self._single.restore_original_limits()
+        self._alone.close()
 
     def at(self, walk: Walk, deadline: float, shown: Progress) -> float:
         """The distance of the two runs at the time of the first; infinity if the second is not there."""

@@ -75,7 +75,7 @@ class FixedSecondLayer(RestSearch):
             if self.interrupted:
                 return self.undecided((why,))
             rests = self.at_rest(near, anyway=True) or self.at_rest_in_part() or self.stopped()
-            return rests or self.undecided((why,))
+            return rests or self.undecided(self._in_part or (why,))
         if found is None:
             return self.undecided((why,))
         missing = (why, *self.spent())

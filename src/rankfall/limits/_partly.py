@@ -50,6 +50,14 @@ class Partly:
     room: float
 
 
+@dataclass(frozen=True)
+class Turning:
+    """Some samples rest and others grow, but `pairs` of neuron and sample still cross their kinks."""
+
+    rests: np.ndarray
+    pairs: int
+
+
 @dataclass(frozen=True, eq=False)
 class _Direction:
     """A direction U: the sides and kinks along it, and the pulls of all samples that add up to it."""
@@ -64,13 +72,13 @@ class _Direction:
     over: np.ndarray  # how far the slopes of the pairs held are out of bounds
 
 
-def partly(walk: Walk) -> Partly | None:
+def partly(walk: Walk) -> Partly | Turning | None:
     """The end of the present region if the flow comes to rest in part, and is near enough to it; or None."""
     with np.errstate(all="ignore"):  # numbers that overflow are no end
         return _partly(walk)
 
 
-def _partly(walk: Walk) -> Partly | None:
+def _partly(walk: Walk) -> Partly | Turning | None:
     q = walk.pull.y * walk.outputs
     if walk.weights.w.size * len(q) > LARGEST or q.max() < GROWN or q.min() > 0:
         return None
@@ -107,20 +115,20 @@ def _minimum(cell: Cell, place: Place, groups: list[Group], rests: np.ndarray) -
         gains = float(pulls[rests] @ (features @ step)) / max(loss, 1e-300)
         if not np.isfinite(step).all():
             return None
-        if gains <= STILL or last / 4 < gains <= ROUNDED:
-            terms = np.abs(pulls[rests]) @ np.linalg.norm(features, axis=1)
-            balanced = np.linalg.norm(pulls[rests] @ features) <= BALANCED * terms
+        terms = np.abs(pulls[rests]) @ np.linalg.norm(features, axis=1)
+        balanced = np.linalg.norm(pulls[rests] @ features) <= BALANCED * terms
+        if balanced and (gains <= STILL or last / 4 < gains <= ROUNDED):
             near = np.linalg.norm(w - cell.start.w) <= NEAR * np.linalg.norm(w)
-            return place if balanced and near and (cell.ahead(place) > 0).all() else None
+            return place if near and (cell.ahead(place) > 0).all() else None
         w = place.w + cell.weights(groups, step)
     return None
 
 
-def _along(cell: Cell, place: Place, rests: np.ndarray) -> Partly | None:
+def _along(cell: Cell, place: Place, rests: np.ndarray) -> Partly | Turning | None:
     """The end, from the place where the samples that rest are at the minimum; None if it is not the end."""
     found = _direction(cell, place, rests)
-    if found is None:
-        return None
+    if not isinstance(found, _Direction):
+        return Turning(rests, found) if found else None
     y = cell.pull.y
     multipliers = np.where(rests, 0.0, y * found.pulls)
     signed = y[:, None] * found.features
@@ -149,24 +157,27 @@ def _along(cell: Cell, place: Place, rests: np.ndarray) -> Partly | None:
     )
 
 
-def _direction(cell: Cell, place: Place, rests: np.ndarray) -> _Direction | None:
-    """U with its kinks: unfriendly pairs are held, and let go, as in `_rest`."""
+def _direction(cell: Cell, place: Place, rests: np.ndarray) -> _Direction | int:
+    """U with its kinks: unfriendly pairs are held, and let go, as in `_rest`.
+
+    Where friendly pairs cross their kinks on the way: how many. 0 if there is no U for another reason.
+    """
     pulls = np.where(rests, derivatives(cell.pull, cell.outputs(place))[0], 0.0)
     unfriendly = cell.a[:, None] * cell.pull.y < 0
     for turn in range(TURNS):
         found = _shortest(cell, place, rests, pulls)
         if found is None:
-            return None
+            return 0
         speeds = _speeds(cell, place, cell.weights(found.groups, found.u))
         wrong = np.where(place.held, found.over, -speeds if cell.slope < 1 else 0.0)
         if not (wrong > EXACT).any():
             return found
         if (wrong > EXACT)[~unfriendly].any():
-            return None
+            return int((wrong > EXACT)[~unfriendly].sum())
         chosen = wrong == wrong.max() if turn > TURNS // 2 else wrong > EXACT
         side = np.where(chosen & place.held, np.where(found.slopes >= 1, 1, -1), place.side)
         place = Place(place.w, side, place.held ^ chosen)
-    return None
+    return 0
 
 
 def _shortest(cell: Cell, place: Place, rests: np.ndarray, pulls: np.ndarray) -> _Direction | None:

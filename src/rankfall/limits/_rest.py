@@ -18,6 +18,7 @@ LARGEST = 20_000_000  # numbers in the gradients of all outputs, up to which the
 TURNS = 60  # steps of Newton's method, at most
 STILL, ROUNDED = 1e-27, 1e-18  # what the last step gains, relative to the loss; or if that does not get less
 NULL = 1e-12  # eigenvalues of the features below this share of the largest are zero
+REGULAR = 1e-6  # the least pivot of a Cholesky factor of unit features that counts as regular
 INSIDE = 1e-9  # by which a slope may be outside of its bounds
 FITTED = 1e-7  # the share of the largest residual at which a sample counts as fitted
 FREE = 1e-12  # the share of a kink's direction that is left when those of others are taken away
@@ -256,12 +257,14 @@ def least(features: np.ndarray, pulls: np.ndarray, bends: np.ndarray) -> np.ndar
         try:
             scale = np.sqrt(np.maximum(np.diag(squares), 1e-300))
             scaled = squares / np.outer(scale, scale)
-            scaled[np.diag_indices_from(scaled)] *= 1 + 1e-14
-            return np.asarray(cho_solve(cho_factor(scaled), right / scale) / scale)
+            factor = cho_factor(scaled)
+            if np.abs(factor[0].diagonal()).min(initial=1.0) > REGULAR:
+                return np.asarray(cho_solve(factor, right / scale) / scale)
         except LinAlgError:
-            values, vectors = np.linalg.eigh(squares)
-            kept = values > NULL * values[-1]
-            return np.asarray(vectors[:, kept] @ ((vectors[:, kept].T @ right) / values[kept]))
+            pass
+        left, sizes, vectors = np.linalg.svd(rows, full_matrices=False)
+        kept = sizes > np.sqrt(NULL) * sizes.max(initial=0.0)
+        return np.asarray(vectors[kept].T @ ((left[:, kept].T @ (pulls / root)) / sizes[kept]))
     values, vectors = np.linalg.eigh(rows @ rows.T)
     kept = values > NULL * values[-1]
     inner = vectors[:, kept] @ ((vectors[:, kept].T @ (pulls / root)) / values[kept])

@@ -6,9 +6,10 @@ from rankfall.dynamics.exact._collocation import NODES
 from rankfall.dynamics.exact._driver import LOSSES, exact_flow, visited, walk_of
 from rankfall.dynamics.exact._events import AtRest, Fork, Hit, Stalled, Watched, What
 from rankfall.dynamics.exact._motion import Motion, Path
-from rankfall.dynamics.exact._pull import Pull
+from rankfall.dynamics.exact._pull import Pull, Walled
 from rankfall.dynamics.exact._regions import TOUCH, Region, Weights
 from rankfall.dynamics.exact._step import SWEEPS, Piece, Solved
+from rankfall.dynamics.exact._threads import OneThread
 from rankfall.dynamics.exact._walk import Walk
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Fork",
     "Hit",
     "Motion",
+    "OneThread",
     "Path",
     "Piece",
     "Pull",
@@ -30,6 +32,7 @@ __all__ = [
     "Solved",
     "Stalled",
     "Walk",
+    "Walled",
     "Watched",
     "Weights",
     "What",

@@ -60,6 +60,7 @@ class Setting(NamedTuple):
     """What does not change: inputs x (n, k), targets, loss, slope; `mated`: inputs on one line with others.
 
     `across` are the inputs (k, n), so that loops go along the samples.
+    `walls`: the pulls of samples that hold neurons and take no part in the loss, zero for the others.
     `both`: the second layer is trained, too; `bias`: so is that of the output.
     """
 
@@ -69,6 +70,7 @@ class Setting(NamedTuple):
     mated: np.ndarray
     y: np.ndarray
     often: np.ndarray
+    walls: np.ndarray
     weight: float
     loss: int
     slope: float
@@ -146,6 +148,9 @@ def _first_pulls(setting, f, series):  # type: ignore[no-untyped-def]
         return
     top, total = -np.inf, 0.0
     for i in range(n):
+        if setting.walls[i] != 0:
+            p[i] = -np.inf
+            continue
         q = y[i] * f[i]
         log = -q
         if setting.loss == LOGISTIC:  # log of 1 / (1 + e^q)
@@ -155,7 +160,7 @@ def _first_pulls(setting, f, series):  # type: ignore[no-untyped-def]
     for i in range(n):
         q = y[i] * f[i]
         p[i] = np.exp(p[i] - top)
-        if setting.loss == EXPONENTIAL:
+        if setting.loss == EXPONENTIAL or setting.walls[i] != 0:
             total += p[i]
         else:
             log = np.log1p(np.exp(-abs(q))) + max(-q, 0.0)
@@ -165,7 +170,7 @@ def _first_pulls(setting, f, series):  # type: ignore[no-untyped-def]
                 total += setting.often[i] * log * np.exp(-top)
     for i in range(n):
         p[i] /= total
-        r[i] = y[i] * p[i]
+        r[i] = y[i] * p[i] if setting.walls[i] == 0 else setting.walls[i]
         if setting.loss == LOGISTIC:
             q = y[i] * f[i]
             series.e[0, i] = 1 / (1 + np.exp(-q)) if q > 0 else np.exp(q) / (1 + np.exp(q))
@@ -483,6 +488,7 @@ def _few(setting, state, series, which):  # type: ignore[no-untyped-def]
         setting.mated[which],
         setting.y[which],
         setting.often[which],
+        setting.walls[which],
         setting.weight,
         setting.loss,
         setting.slope,
@@ -789,7 +795,7 @@ def _decide(setting, state, log, j, i, what, r, z):  # type: ignore[no-untyped-d
         or r[i] == 0
         or state.pinned[j]
         or setting.mated[i]
-        or (what == KINK and count == room)
+        or (what == KINK and (count == room or (setting.walls[i] != 0 and sign * r[i] > 0)))
     ):
         return False
     np.dot(x, state.w[j], z)

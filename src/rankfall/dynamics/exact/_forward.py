@@ -1,12 +1,15 @@
 """From a walk to its compiled twin and back: many plain steps in one call."""
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from rankfall.dynamics.exact import _compiled as compiled
 from rankfall.dynamics.exact._events import Event, Hit, What, Why
+from rankfall.dynamics.exact._pull import Walled
 from rankfall.dynamics.exact._regions import Region, Weights
+from rankfall.dynamics.exact._threads import OneThread
 
 if TYPE_CHECKING:
     from rankfall.dynamics.exact._walk import Walk
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
 ROOM = 4  # kinks of one neuron for which there is room at first
 EVENTS = 4096  # of one call, at the most, besides one for each neuron
 
+SMALL = 10_000_000  # multiplications in one matrix product, up to which a second BLAS thread does not pay
 HEARD = 500_000_000  # products of a call, at the most, so that Ctrl-C is heard
 
 _LOSSES = {"exponential": compiled.EXPONENTIAL, "logistic": compiled.LOGISTIC, "square": compiled.SQUARE}
@@ -52,6 +56,7 @@ class Forward:
             mated=_on_one_line_with_others(region),
             y=np.array(pull.y, dtype=float),
             often=np.array(pull.often, dtype=float),
+            walls=np.array(pull.walls) if isinstance(pull, Walled) else np.zeros(n),
             weight=float(pull.weight),
             loss=_LOSSES[pull.loss.name],
             slope=float(region.slope),
@@ -158,18 +163,20 @@ class Forward:
         steps = max(1, min(steps, HEARD // self.state.w.size // len(self.setting.x)))
         self.state.pinned[:] = False
         self.state.pinned[pinned] = True
-        code, taken, orders, neuron, sample, what = compiled.advance(
-            self.setting,
-            self.state,
-            self.log,
-            self.series,
-            self.walk.rtol,
-            steps,
-            float(most),
-            float(log_loss),
-            float(log_time),
-            patience,
-        )
+        small = self.state.w.size * len(self.setting.x) <= SMALL
+        with OneThread() if small else nullcontext():
+            code, taken, orders, neuron, sample, what = compiled.advance(
+                self.setting,
+                self.state,
+                self.log,
+                self.series,
+                self.walk.rtol,
+                steps,
+                float(most),
+                float(log_loss),
+                float(log_time),
+                patience,
+            )
         self._store(taken, orders)
         hits = (Hit(neuron, sample, _WHATS[what]),) if neuron >= 0 else ()
         why, then = Why(code), float(self.state.clock[3])

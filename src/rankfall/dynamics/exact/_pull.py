@@ -72,6 +72,35 @@ class Pull:
         return np.asarray(self.loss.of_margin.log(q) + np.log(self.often))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Walled(Pull):
+    """The pulls where some samples are walls: no neuron is active on them, nor gets past their kinks.
+
+    `walls` (n) are the pulls of these, as strong as it takes, and zero for the others, whose loss it is.
+    """
+
+    walls: np.ndarray
+
+    @cached_property
+    def dead(self) -> np.ndarray:
+        """The samples that are walls."""
+        return np.asarray(self.walls != 0)
+
+    def __call__(self, f: np.ndarray) -> np.ndarray:
+        """The pulls r."""
+        f = np.where(self.dead, f[..., ~self.dead][..., :1] * self.y[~self.dead][0] * self.y, f)
+        return np.where(self.dead, self.walls, super().__call__(f))
+
+    def jacobian(self, f: np.ndarray, some: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """The matrices dr/df (..., n, n), or their part for some samples."""
+        living = ~self.dead[some]
+        return np.asarray(super().jacobian(f, some) * (living[:, None] & living))
+
+    def _log_losses(self, q: np.ndarray) -> np.ndarray:
+        """The logarithms of the samples' losses, without the walls."""
+        return np.where(self.dead, -np.inf, super()._log_losses(q))
+
+
 def _log_sum(logs: np.ndarray) -> np.ndarray:
     """log sum exp over the last axis."""
     most = logs.max(axis=-1, keepdims=True)

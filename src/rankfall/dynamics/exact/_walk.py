@@ -9,7 +9,7 @@ from rankfall.dynamics.exact._clock import Clock, LossClock, TimeClock
 from rankfall.dynamics.exact._collocation import STAGES, at
 from rankfall.dynamics.exact._events import AtRest, Hit, Stalled, Why
 from rankfall.dynamics.exact._motion import ROUNDING, Motion, Path
-from rankfall.dynamics.exact._pull import Pull
+from rankfall.dynamics.exact._pull import Pull, Walled
 from rankfall.dynamics.exact._regions import Region, Weights
 from rankfall.dynamics.exact._step import Piece, Solved, reach_of
 from rankfall.dynamics.exact._switching import Switching
@@ -82,7 +82,7 @@ class Walk:
         self._next, self._calm = first, 0.0
         self._strides = Strides()
         self._twin: Forward | None = None
-        plain = type(clock) in (LossClock, TimeClock) and type(self.pull) is Pull
+        plain = type(clock) in (LossClock, TimeClock) and type(self.pull) in (Pull, Walled)
         self._plain = plain and self.region.slope < 1 and not getattr(motion, "decay", 0.0)
 
     def begin(self) -> "Walk":
@@ -97,6 +97,7 @@ class Walk:
         """
         walk = Walk(motion, clock, rtol, self.switching.choices, first)
         walk.steps, motion.evaluations = self.steps, self.evaluations
+        walk.events.extend(self.events)
         walk.forks.extend(self.forks)
         walk.switching.pinned.update(self.switching.pinned)
         return walk
@@ -164,10 +165,11 @@ class Walk:
     ) -> None:
         """Take `steps` steps, or up to the clock `most`: plain ones by the compiled twin, others here.
 
-        It ends just before a step in which the logarithm of the loss or of time reaches these values.
+        It ends just before a step in which the logarithm of the loss or of time reaches these values, and
+        right after one in which a neuron becomes active on a sample that is a wall.
         """
         end = self.steps + steps
-        while self.steps < end and self.clock.now < most:
+        while self.steps < end and self.clock.now < most and not self._wakes():
             if self.compiles:
                 from rankfall.dynamics.exact._forward import Forward  # loads numba
 
@@ -199,6 +201,10 @@ class Walk:
                     return
             elif why is Why.NEAR:
                 return
+
+    def _wakes(self) -> bool:
+        """Is a neuron active on a sample that is a wall?"""
+        return isinstance(self.pull, Walled) and bool((self.region.side[:, self.pull.dead] > 0).any())
 
     def _reaches(self, log_loss: float, log_time: float, most: float) -> bool:
         """Take a step here; not, and True, if the loss or the time is reached in it."""
