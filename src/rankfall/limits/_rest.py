@@ -262,9 +262,9 @@ def least(features: np.ndarray, pulls: np.ndarray, bends: np.ndarray) -> np.ndar
                 return np.asarray(cho_solve(factor, right / scale) / scale)
         except LinAlgError:
             pass
-        left, sizes, vectors = np.linalg.svd(rows, full_matrices=False)
-        kept = sizes > np.sqrt(NULL) * sizes.max(initial=0.0)
-        return np.asarray(vectors[kept].T @ ((left[:, kept].T @ (pulls / root)) / sizes[kept]))
+        values, vectors = np.linalg.eigh(squares)
+        kept = values > NULL * values.max(initial=0.0)
+        return np.asarray(vectors[:, kept] @ ((vectors[:, kept].T @ right) / values[kept]))
     values, vectors = np.linalg.eigh(rows @ rows.T)
     kept = values > NULL * values[-1]
     inner = vectors[:, kept] @ ((vectors[:, kept].T @ (pulls / root)) / values[kept])

@@ -37,10 +37,10 @@ GROWTH = 4.0  # of the step, at the most
 FAR_TOO_LONG = 1e-2  # a step of which less than this is allowed is expanded anew in its own unit
 PARTS = 50  # of a step, at the most, in which the other clock is gathered
 STUCK = 50  # events without progress after which the walk takes over
-FAINT = 1e-30  # the share of the pulls below which a sample takes no part in the higher orders of a series,
+FAINT = 1e-4  # of what pulls are resolved to: with less, a sample takes no part in higher orders of a series,
 SLOW = 3.0  # if no output moves by more than this in a unit of the step, so that it stays faint
 WORTH = 6  # the order of the step before from which on it is worth leaving samples out,
-PART = 0.6  # if no more than this part of them is left
+PART = 0.8  # if no more than this part of them is left
 
 EXPONENTIAL, LOGISTIC, SQUARE = 0, 1, 2
 CROSS, STICK, RELEASE = 0, 1, 2  # kinds of events
@@ -320,6 +320,15 @@ def _largest(values):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def _least(values):  # type: ignore[no-untyped-def]
+    least = np.inf
+    for value in values:
+        if value > 0:
+            least = min(least, value)
+    return least
+
+
+@compiled
 def _scale(setting, state, series, h, rtol):  # type: ignore[no-untyped-def]
     """Resolve pulls relative to the largest; small ones relative to themselves, or to what would move the
     weights by as much as themselves.
@@ -415,7 +424,7 @@ def _expand(setting, state, series, h, rtol, room, weighted):  # type: ignore[no
         _present(setting, state, series, weighted, room)
     pulling, fewer = np.empty(0, dtype=np.int64), False
     if state.clock[5] >= WORTH and setting.loss != SQUARE:
-        pulling = _pulling(state, series)
+        pulling = _pulling(setting, state, series, h, rtol)
         fewer = len(pulling) <= PART * len(setting.y)
     if fewer and known:  # outputs that are straight lines are not carried over
         known = False
@@ -458,14 +467,16 @@ def _higher(setting, state, series, h, rtol, room, weighted):  # type: ignore[no
 
 
 @compiled
-def _pulling(state, series):  # type: ignore[no-untyped-def]
+def _pulling(setting, state, series, h, rtol):  # type: ignore[no-untyped-def]
     """The samples that pull, or whose kinks are held."""
     p, found, most = series.p[0], np.empty(len(state.f), dtype=np.bool_), 0.0
     for i in range(len(found)):
         if state.live[i]:
             most = max(most, p[i])
+    reach = _least(state.sizes) / (h * _largest(state.a))  # as in `_scale`, but of the shortest weights
     for i in range(len(found)):
-        found[i] = state.live[i] and not p[i] <= FAINT * most
+        faint = FAINT * rtol * min(most, reach / max(setting.lengths[i], 1e-300))
+        found[i] = state.live[i] and not p[i] <= faint
     for j in range(len(state.a)):
         for s in range(state.holding[j]):
             found[state.samples[j, s]] = True
