@@ -22,14 +22,13 @@ class Progress:
         self._bar: Any = None
         self._terminal = sys.stderr.isatty()
 
-    def update(self, fraction: float, note: str | Callable[[], str] = "", at_once: bool = False) -> None:
-        """Say that `fraction` of the task is done; `at_once`, on a terminal, before something long begins."""
+    def update(self, fraction: float, note: str | Callable[[], str] = "") -> None:
+        """Say that `fraction` of the task is done; a note that is a function is made only where it is shown."""
         now = time.monotonic()
-        early = now - self._start < PATIENCE and not (at_once and self._terminal)
-        if not self._enabled or fraction >= 1 or early:
+        if not self._enabled or fraction >= 1 or now - self._start < PATIENCE:
             return
         pause = OFTEN if self._terminal else LINES
-        if now - self._shown < pause and self._shown != self._start and not at_once:
+        if now - self._shown < pause and self._shown != self._start:
             return
         self._shown = now
         note = ", ".join(filter(None, [note if isinstance(note, str) else note(), self._left(now, fraction)]))

@@ -142,7 +142,9 @@ def faults_of_part(limit: Limit, problem: Problem) -> list[str]:
         or (limit.region * z >= -1e-7 * sizes.max()).all(),
         "this is not the shortest direction": np.sqrt(2 * off) <= 1e-6 * np.linalg.norm(w),
         f"{least} to {most} samples at rest are misclassified": any(
-            f"and {wrong} of them" in limit.missing[0] for wrong in range(least, most + 1)
+            f"and {wrong} of them" in limit.missing[-1]
+            or limit.missing[-1].startswith(f"{wrong} of {len(y)} samples are never classified")
+            for wrong in range(least, most + 1)
         ),
     }
     return [fault for fault, holds in conditions.items() if not holds]

@@ -9,7 +9,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from rankfall._progress import Progress, progress
+from rankfall._progress import progress
 from rankfall.certificates import Certificate, Problem, inseparable
 from rankfall.data import Data
 from rankfall.dynamics import Reduction
@@ -31,7 +31,7 @@ RETRY = 1.2  # the certificate is tried again when the clock has grown by this f
 PATIENCE = 50  # or after so many steps,
 SPARING = 1.1  # but not before the steps have grown by this factor: a certificate costs many steps;
 LATER = 2.0  # or the clock by this one: late steps are long
-LOADING = "loading the compiled steps; the first time, they are compiled, which takes a minute"
+COMPILING = "compiling the steps of the exact flow, once, in the background: it goes faster then"
 SHARE, SWIFT = 0.5, 2.0  # of the time so far, and seconds besides, that certificates may have taken
 RTOL = 1e-10  # of the exact flow
 DARK = 10.0  # the margin of all other samples from which on one without active neuron is a wall
@@ -163,7 +163,6 @@ class Search:
                     walk = self.walk
                     if walk.clock.now > FOREVER:
                         raise Stalled("the clock has come to the end of what a double can count")
-                    self.show_loading(shown)
                     some = min(PATIENCE, self.budget - walk.steps) if walk.clock.now else 1
                     walk.forward(some, walk.clock.now * RETRY or np.inf)
                     self.forecast.update(walk.clock.now, len(walk.events))
@@ -206,11 +205,6 @@ class Search:
     def on_the_way(self) -> None:
         """Do what is to be done beside the walk."""
 
-    def show_loading(self, shown: Progress) -> None:
-        """Say so, if the compiled steps are loaded now."""
-        if self.walk.compiles:
-            shown.update(self._done(), LOADING, at_once=True)
-
     def comes_to_rest(self) -> bool:
         """Does nothing move any more, as far as floating point can tell? Then the search ends."""
         if not self.walk.at_rest():
@@ -236,6 +230,8 @@ class Search:
             wrong = int((self.samples.each(q) <= 0).sum())
             sizes = f"{wrong} of {len(self.samples.where)} samples on the wrong side"
             notes.append(sizes if wrong else f"smallest margin {q.min():.3g}")
+        if walk.compiles:
+            notes.append(COMPILING)
         return ", ".join(notes)
 
     def spent(self) -> tuple[str, ...]:

@@ -84,7 +84,6 @@ class BothLayers(Search):
                     if isinstance(self.walk.clock, SlowClock):
                         calm = not self.walk.advance().hits
                     else:
-                        self.show_loading(shown)
                         self.walk.forward(min(TOGETHER, self.budget - self.walk.steps))
                         calm = self.walk.calm
                     self.forecast.update(self.walk.clock.now, len(self.walk.events))

@@ -1,9 +1,11 @@
 """From a walk to its compiled twin and back: many plain steps in one call."""
 
 from contextlib import nullcontext
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numba import typeof
 
 from rankfall.dynamics.exact import _compiled as compiled
 from rankfall.dynamics.exact._events import Event, Hit, What, Why
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 ROOM = 4  # kinks of one neuron for which there is room at first
 EVENTS = 4096  # of one call, at the most, besides one for each neuron
 
+LOADS = 3.0  # seconds in which the code is loaded, if it was compiled before
 SMALL = 10_000_000  # multiplications in one matrix product, up to which a second BLAS thread does not pay
 HEARD = 500_000_000  # products of a call, at the most, so that Ctrl-C is heard
 
@@ -30,6 +33,10 @@ def _on_one_line_with_others(region: Region) -> np.ndarray:
     if region.lines is None:
         return np.zeros(len(region.x), dtype=np.bool_)
     return np.asarray((region.lines != 0).sum(axis=1) > 1)
+
+
+_lock = Lock()
+_loader: Thread | None = None
 
 
 class Snapshot(NamedTuple):
@@ -116,6 +123,30 @@ class Forward:
             scale=np.ones(n),
         )
 
+    def ready(self, wait: float = LOADS) -> bool:
+        """Is the code there? The first time it is compiled, in a thread, and the walk may go on without it."""
+        global _loader
+        with _lock:
+            if _loader is None:
+                _loader = Thread(target=self._load_code)
+                _loader.start()
+                _loader.join(wait)
+        return not _loader.is_alive()
+
+    def _load_code(self) -> None:
+        """Load the code from the cache of numba, or compile it and keep it there."""
+        setting, state = self.setting, self.state
+        kinks = setting.x, state.samples[0], 0, state.basis[0], state.solver[0]
+        compiled.span_kinks.compile(tuple(map(typeof, kinks)))
+        compiled.advance.compile(tuple(map(typeof, self._arguments(1, 0.0, 0.0, 0.0, 1))))
+
+    def _arguments(
+        self, steps: int, most: float, log_loss: float, log_time: float, patience: int
+    ) -> tuple[object, ...]:
+        """What `advance` takes."""
+        rtol, given = float(self.walk.rtol), (float(most), float(log_loss), float(log_time), patience)
+        return self.setting, self.state, self.log, self.series, rtol, steps, *given
+
     @property
     def calm(self) -> bool:
         """Was the last step without event?"""
@@ -166,16 +197,7 @@ class Forward:
         small = self.state.w.size * len(self.setting.x) <= SMALL
         with OneThread() if small else nullcontext():
             code, taken, orders, neuron, sample, what = compiled.advance(
-                self.setting,
-                self.state,
-                self.log,
-                self.series,
-                self.walk.rtol,
-                steps,
-                float(most),
-                float(log_loss),
-                float(log_time),
-                patience,
+                *self._arguments(steps, most, log_loss, log_time, patience)
             )
         self._store(taken, orders)
         hits = (Hit(neuron, sample, _WHATS[what]),) if neuron >= 0 else ()

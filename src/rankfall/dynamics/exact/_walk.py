@@ -82,6 +82,7 @@ class Walk:
         self._next, self._calm = first, 0.0
         self._strides = Strides()
         self._twin: Forward | None = None
+        self._twin_to_be: Forward | None = None
         plain = type(clock) in (LossClock, TimeClock) and type(self.pull) in (Pull, Walled)
         self._plain = plain and self.region.slope < 1 and not getattr(motion, "decay", 0.0)
 
@@ -152,8 +153,15 @@ class Walk:
 
     @property
     def compiles(self) -> bool:
-        """Does the next call of `forward` load the compiled twin?"""
+        """Is the compiled twin being loaded, or compiled for the first time?"""
         return self._twin is None and self._plain and self.steps >= FIRST
+
+    def _loaded(self) -> "Forward | None":
+        """The compiled twin, once its code is there."""
+        from rankfall.dynamics.exact._forward import Forward  # loads numba
+
+        self._twin_to_be = self._twin_to_be or Forward(self)
+        return self._twin_to_be if self._twin_to_be.ready() else None
 
     @property
     def calm(self) -> bool:
@@ -171,9 +179,7 @@ class Walk:
         end = self.steps + steps
         while self.steps < end and self.clock.now < most and not self._wakes():
             if self.compiles:
-                from rankfall.dynamics.exact._forward import Forward  # loads numba
-
-                self._twin = Forward(self)
+                self._twin = self._loaded()
             if self._twin is None or self._strides.long:
                 if self._reaches(log_loss, log_time, most):
                     return
