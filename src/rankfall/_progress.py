@@ -23,7 +23,7 @@ class Progress:
         self._terminal = sys.stderr.isatty()
 
     def update(self, fraction: float, note: str | Callable[[], str] = "") -> None:
-        """Say that `fraction` of the task is done; a note that is a function is made only where it is shown."""
+        """Say that `fraction` of the task is done; a note may be a function, called if it is shown."""
         now = time.monotonic()
         if not self._enabled or fraction >= 1 or now - self._start < PATIENCE:
             return

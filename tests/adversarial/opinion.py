@@ -101,8 +101,10 @@ def end_point(path: Path, lapse: float = 1e30) -> np.ndarray | None:
     times as long as the others: so `lapse` is large where time costs nothing.
     """
     first, now = path.marks[0].theta, path.marks[-1]
-    if np.abs(now.outputs - path.problem.y).max() < 1e-8 * np.abs(path.problem.y).max():
-        lapse = min(lapse, 10.0)  # two samples that are 1e-9 apart may still move the weights
+    sizes = np.linalg.svd(path.problem.inputs, compute_uv=False)
+    fitted = 1e-8 * min(1.0, 10 * float(sizes[-1] / sizes[0]))  # the rest may move weights
+    if np.abs(now.outputs - path.problem.y).max() < fitted * np.abs(path.problem.y).max():
+        lapse = min(lapse, 10.0)
     before = sum(mark.clock < now.clock / lapse for mark in path.marks)
     if before < 2:
         return None

@@ -101,6 +101,8 @@ def faults_of_rest(limit: Limit, problem: Problem) -> list[str]:
     least, most = (int((q <= zero).sum()) for zero in (-ROUNDING * sizes, ROUNDING * sizes))
     said = "; ".join([limit.settings["end"], *limit.missing])
     right = any(f" {wrong} of" in said for wrong in range(least, most + 1))
+    if (np.abs(q) <= ROUNDING * sizes).all():
+        right = right or "does not separate the data" in said
     faults = [] if right else [f"{least} to {most} samples are on the wrong side"]
     return faults + unbalanced(w, problem, problem.y * pulls, None if problem.both else a)
 

@@ -114,8 +114,11 @@ def at_time(walk, goal):
         piece = walk.step()
         ahead = walk.clock.log_time_at(piece, piece.cut) - goal
         if ahead >= 0:
-            theta = brentq(lambda theta, piece=piece: walk.clock.log_time_at(piece, theta) - goal, 0.0, piece.cut)
-            walk.take(piece, theta)
+
+            def late(theta, piece=piece):
+                return walk.clock.log_time_at(piece, theta) - goal
+
+            walk.take(piece, brentq(late, 0.0, piece.cut))
             return walk.weights.w
         walk.take(piece)
 

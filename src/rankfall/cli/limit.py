@@ -154,7 +154,7 @@ def _with_distance(found: "Limit", points: "Data") -> "Limit":
     return found.with_settings(epsilon=epsilon, delta=delta)
 
 
-AN_EVENT, A_NUMBER = 3e-4, 3e-9  # seconds: of an event, and for each of its numbers; certificates included
+AN_EVENT, A_NUMBER = 2e-3, 2e-9  # seconds for a pair, and for each number of its event; certificates included
 SLOW = 5  # times longer, where both layers are trained
 GUESSES = ((10.0, "usually seconds"), (60.0, "usually less than a minute"), (600.0, "usually minutes"))
 

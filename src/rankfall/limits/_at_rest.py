@@ -50,7 +50,7 @@ class RestSearch(Search):
         return self._error
 
     def on_the_way(self) -> None:
-        """A long run is worth a second one beside it, where something may be proved."""
+        """Let a second run follow a long one, where something may be proved of its end."""
         if self.dead.any():
             self.close()
         elif self.walk.steps >= LONG and not self.both:

@@ -14,6 +14,8 @@ After an event only one neuron moves otherwise than the series says, so that out
 are carried over from step to step, and computed anew from the weights every `FRESH` steps. Late in a run most
 samples pull no more; there the outputs and their rates are computed anew in every step, and the higher orders
 for the others alone.
+
+All compiled functions are in this file: the cache of numba notices changes in the file of a function alone.
 """
 
 from typing import NamedTuple

@@ -124,7 +124,7 @@ class Forward:
         )
 
     def ready(self, wait: float = LOADS) -> bool:
-        """Is the code there? The first time it is compiled, in a thread, and the walk may go on without it."""
+        """Is the code there? The first time it is compiled in a thread, and the walk may go on without."""
         global _loader
         with _lock:
             if _loader is None:
