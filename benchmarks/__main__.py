@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from benchmarks import threads
 from benchmarks.table import Row, table
+from rankfall.dynamics.exact import compile_steps
 
 NAMES = (
     "sun",
@@ -47,6 +48,7 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"There is no benchmark {unknown[0]!r}. There are: {', '.join(NAMES)}.", file=sys.stderr)
         return 2
+    compile_steps()
     where, started, rows = machine(), time.monotonic(), list[Row]()
     for name in names or NAMES:
         print(f"{name} ...", file=sys.stderr, flush=True)

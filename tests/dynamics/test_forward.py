@@ -1,5 +1,8 @@
 """The compiled steps of the exact flow against the walk in NumPy, event by event."""
 
+import os
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -220,6 +223,32 @@ def test_a_tiny_walk_compiles_nothing():
     walk.forward(10)
     assert not walk.compiles
     assert walk._twin is None
+
+
+BESIDE = """
+import numpy as np
+import rankfall as rf
+from rankfall.dynamics import Reduction
+from rankfall.dynamics.exact import compile_steps, walk_of
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(40, 5))
+network = rf.Network.fixed_second_layer((5, 6, 1), slope=0.1, sigma=0.1, seed=0)
+walk = walk_of(Reduction([network], rf.Data(x, np.sign(x[:, 0])), rf.loss.named("exponential")), 1e-10)
+walk.forward(60)
+assert walk.compiles and walk.steps == 60
+compile_steps()
+walk.forward(1)
+assert not walk.compiles
+"""
+
+
+@pytest.mark.slow
+def test_the_first_walk_goes_on_while_its_steps_are_compiled(tmp_path):
+    """In a process that finds no compiled code."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", BESIDE], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("first", [1e6, 1e10, 1e16, 1e40])

@@ -3,7 +3,7 @@
 from rankfall.dynamics.exact._bilinear import Bilinear, BilinearPath
 from rankfall.dynamics.exact._clock import Clock
 from rankfall.dynamics.exact._collocation import NODES
-from rankfall.dynamics.exact._driver import LOSSES, exact_flow, visited, walk_of
+from rankfall.dynamics.exact._driver import LOSSES, compile_steps, exact_flow, visited, walk_of
 from rankfall.dynamics.exact._events import AtRest, Fork, Hit, Stalled, Watched, What
 from rankfall.dynamics.exact._motion import Motion, Path
 from rankfall.dynamics.exact._pull import Pull, Walled
@@ -36,6 +36,7 @@ __all__ = [
     "Watched",
     "Weights",
     "What",
+    "compile_steps",
     "exact_flow",
     "visited",
     "walk_of",

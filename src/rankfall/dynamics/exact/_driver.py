@@ -1,5 +1,6 @@
 """Gradient flow of two-layer networks, region by region: exact at the kinks, at any time however late."""
 
+import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -116,6 +117,19 @@ def exact_flow(
     final = reduction.lift(jax.tree.map(lambda leaf: leaf[-1:], networks))
     log = _event_log(walk, first)
     return Trajectory(dataset, final, settings, events=log, statistics=journey.statistics)
+
+
+def compile_steps() -> None:
+    """Load the compiled steps, or compile them, and wait for that: a walk does so in the background."""
+    from rankfall.dynamics.exact._forward import Forward  # loads numba
+
+    network, data = (
+        Network.fixed_second_layer((1, 2, 1), 0.0, 1.0, seed=0),
+        Data([[1.0], [-1.0]], [1.0, -1.0]),
+    )
+    twin = Forward(walk_of(Reduction([network], data, named("exponential")), 1e-10))
+    while not twin.ready():
+        time.sleep(0.1)
 
 
 def visited(run: Trajectory) -> Iterator[np.ndarray]:

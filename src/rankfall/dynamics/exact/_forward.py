@@ -123,14 +123,14 @@ class Forward:
             scale=np.ones(n),
         )
 
-    def ready(self, wait: float = LOADS) -> bool:
+    def ready(self) -> bool:
         """Is the code there? The first time it is compiled in a thread, and the walk may go on without."""
         global _loader
         with _lock:
             if _loader is None:
                 _loader = Thread(target=self._load_code)
                 _loader.start()
-                _loader.join(wait)
+                _loader.join(LOADS)
         return not _loader.is_alive()
 
     def _load_code(self) -> None:
