@@ -1,11 +1,12 @@
 """The error of a run by a second one, beside the first or after it."""
 
 import numpy as np
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from rankfall import Data, Network
 from rankfall._progress import progress
 from rankfall.dynamics import Reduction
-from rankfall.dynamics.exact import walk_of
+from rankfall.dynamics.exact import OneThread, walk_of
 from rankfall.limits._error import Error
 from rankfall.loss import named
 
@@ -58,3 +59,15 @@ def test_a_second_run_that_is_ended_stops():
     assert second._thread is not None
     assert not second._thread.is_alive()
     assert twin.steps == steps
+
+
+def test_one_blas_thread_ends_with_the_last_of_several():
+    def threads():
+        return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+
+    with threadpool_limits(2, user_api="blas"):
+        with OneThread():
+            with OneThread():
+                assert threads() == {1}
+            assert threads() == {1}
+        assert threads() == {2}

@@ -14,7 +14,7 @@ from rankfall.dynamics.exact import walk_of
 from rankfall.limits import Verdict
 from rankfall.limits._dead import dark, with_walls
 from rankfall.limits._fixed import FixedSecondLayer
-from rankfall.limits._partly import partly
+from rankfall.limits._partly import Partly, Turning, partly
 from rankfall.loss import named
 
 SAYS = "grow without bound, and this is the limit of the direction"
@@ -150,3 +150,24 @@ def test_a_search_goes_on_without_dead_samples_where_their_loss_hides_that_of_th
     assert search.smallest() > 1e4
     z = search.walk.weights.w @ search.data.x.T
     assert (z[:, search.dead] <= 1e-9 * np.abs(z).max()).all()
+
+
+def test_pairs_that_are_said_to_cross_do_so_before_the_end_is_known():
+    network = rf.Network.fixed_second_layer((3, 4, 1), slope=0.0, sigma=0.3, seed=24)
+    walk = walk_of(Reduction([network], noisy(24), named("exponential")), 1e-10)
+    while not isinstance(turning := partly(walk), Turning):
+        walk.forward(25)
+    before = len(walk.events)
+    while not isinstance(end := partly(walk), Partly):
+        walk.forward(25)
+    friendly = [walk.weights.a[e.neuron] * walk.pull.y[e.sample] > 0 for e in walk.events[before:]]
+    np.testing.assert_array_equal(end.rests, turning.rests)
+    assert sum(friendly) == turning.pairs == 1
+
+
+@pytest.mark.slow
+def test_a_search_says_how_many_pairs_still_cross_where_a_flow_rests_in_part():
+    network = rf.Network.fixed_second_layer((3, 4, 1), slope=0.1, sigma=0.3, seed=7)
+    found = rf.limit(network, noisy(7), seconds=6, optimality=False, show=False)
+    assert not found.verdict.finished
+    assert "13 of 14 samples come to rest, but 16 pairs of neuron and sample cross" in found.missing[1]
