@@ -75,6 +75,14 @@ def filters(view):
     return {name: values[0] for name, values in parse_qs(urlsplit(view.url).fragment).items()}
 
 
+def wait_until(view, expression):
+    """Wait for an expression to hold; asked from outside, for the page itself allows no evaluation."""
+    end = time.monotonic() + 30
+    while not view.evaluate(expression):
+        assert time.monotonic() < end, expression
+        view.wait_for_timeout(20)
+
+
 def background(view):
     return view.evaluate("getComputedStyle(document.body).backgroundColor")
 
@@ -118,7 +126,7 @@ def test_search_finds_all_words_in_any_order_and_says_when_nothing_fits(opened):
     assert shown(view) == 0
     assert view.locator(".none").is_visible()
     view.click("[type=reset]")
-    view.wait_for_function("!document.querySelector('.claim[hidden]')")
+    wait_until(view, "!document.querySelector('.claim[hidden]')")
     assert filters(view) == {}
 
 
@@ -134,11 +142,11 @@ def test_a_cell_of_the_matrix_filters_from_the_keyboard(opened):
     cell = view.locator("[data-choice='paper=made-up&verdict=refuted']")
     cell.focus()
     view.keyboard.press("Enter")
-    view.wait_for_function("document.querySelector('.claim[hidden]')")
+    wait_until(view, "document.querySelector('.claim[hidden]')")
     assert shown(view) == 1
     assert filters(view) == {"paper": "made-up", "verdict": "refuted"}
     view.go_back()
-    view.wait_for_function("!document.querySelector('.claim[hidden]')")
+    wait_until(view, "!document.querySelector('.claim[hidden]')")
 
 
 def test_every_control_is_reached_by_the_tab_key(opened):
@@ -154,7 +162,7 @@ def test_every_control_is_reached_by_the_tab_key(opened):
 def test_a_link_to_a_hidden_claim_shows_it(opened):
     view = opened("#verdict=refuted")
     view.evaluate("location.hash = '#made-up-claim-1'")
-    view.wait_for_function("!document.querySelector('#made-up-claim-1').hidden")
+    wait_until(view, "!document.querySelector('#made-up-claim-1').hidden")
     assert view.locator("#made-up-claim-1").is_visible()
 
 
@@ -171,7 +179,7 @@ def test_the_command_is_copied(opened):
     view = opened(permissions=["clipboard-read", "clipboard-write"])
     button = view.locator("#made-up-claim-3 .copy")
     button.click()
-    view.wait_for_function("document.querySelector('#made-up-claim-3 .copy').textContent != 'copy'")
+    wait_until(view, "document.querySelector('#made-up-claim-3 .copy').textContent != 'copy'")
     assert button.inner_text() == "copied"
     assert view.evaluate("navigator.clipboard.readText()") == COMMAND
 
@@ -180,7 +188,7 @@ def test_where_the_clipboard_is_closed_the_command_is_selected(opened):
     view = opened()
     view.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('closed')); }")
     view.locator("#made-up-claim-3 .copy").click()
-    view.wait_for_function(f"getSelection().toString() == '{COMMAND}'")
+    wait_until(view, f"getSelection().toString() == '{COMMAND}'")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
